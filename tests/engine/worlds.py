@@ -1,0 +1,137 @@
+"""Random small worlds for the tests: a PoolSpec and a Tape from a handful of drawn choices."""
+
+import dataclasses
+
+import numpy as np
+
+from voicesim.engine.cost import StepCost
+from voicesim.engine.record import RunRecord
+from voicesim.engine.spec import CodecSpec, PoolSpec
+from voicesim.workload.tape import Tape
+
+
+def tape_of(
+    arrival, tokens, prompt=None, think=None, patience=None, first=None, closed=False
+) -> Tape:
+    """A tape from plain lists; by default one utterance a session, no thinking, endless patience."""
+    tokens = np.asarray(tokens, np.int64)
+    n = len(tokens)
+    return Tape(
+        arrival=np.asarray(arrival, float),
+        first=np.arange(n + 1) if first is None else np.asarray(first, np.int64),
+        tokens=tokens,
+        prompt=np.full(n, 16, np.int64) if prompt is None else np.asarray(prompt, np.int64),
+        think=np.zeros(n) if think is None else np.asarray(think, float),
+        patience=np.full(n, np.inf) if patience is None else np.asarray(patience, float),
+        clipped=0,
+        closed=closed,
+        callers=len(arrival) if closed else 0,
+        _recipe=None,  # type: ignore[arg-type]
+    )
+
+
+def step_cost(memory=0.004, per_kv=1e-8, base=0.002, per_token=1e-4, norm=0.0, **more) -> StepCost:
+    """Bandwidth ``memory + per_kv * kv``, compute ``base + per_token * tokens`` (s)."""
+    params = np.array(
+        [memory, per_kv, more.get("attention", 0.0), norm, more.get("host", 0.0),
+         more.get("host_per_stream", 0.0), more.get("host_per_chunk", 0.0), more.get("sync", 0.0),
+         more.get("overlap", 0.0)]
+    )  # fmt: skip
+    return StepCost(params, base + per_token * np.arange(4097))
+
+
+def random_world(seed: int, **fixed) -> tuple[PoolSpec, Tape]:
+    """A world drawn from ``seed``: few streams, many rules; ``fixed`` overrides spec fields."""
+    rng = np.random.default_rng(seed)
+
+    def one_of(*values):
+        return values[int(rng.integers(len(values)))]
+
+    sessions = int(rng.integers(5, 60))
+    per = rng.integers(1, 4, sessions)
+    utterances = int(per.sum())
+    span = one_of(0.0, 2.0, 10.0)
+    arrival = np.sort(np.round(rng.uniform(0, span, sessions), one_of(1, 6)))
+    prompt = rng.integers(1, one_of(20, 200), utterances)
+    tokens = rng.integers(1, one_of(30, 150), utterances)
+    block_size = one_of(4, 16)
+    most = int((prompt + tokens).max())
+    tight = -(-most // block_size)
+    blocks = one_of(1 << 30, tight, tight + 3, 2 * tight, 4 * tight)
+    max_num_seqs = int(one_of(2, 5, 16, 64))
+    overlap = bool(one_of(0, 1))
+    quantiles = np.sort(rng.lognormal(0, 0.2, 4096))
+    codec = None
+    if rng.random() < 0.8:
+        codec = CodecSpec(
+            cost=np.array([one_of(0.0, 0.004, 0.02), 0.001, 2e-4]),
+            left_context=int(one_of(0, 8)),
+            cap=int(one_of(1, 3, 8)),
+            gather=one_of(0.0, 0.0, 0.002, 0.02),
+            workers=int(one_of(1, 1, 2, 3)),
+            queue=int(rng.integers(3)),
+            window=int(one_of(1, 2, 6)),
+            shared=bool(one_of(0, 1)),
+        )
+    spec = PoolSpec(
+        engines=int(one_of(1, 1, 2, 5)),
+        step=step_cost(
+            memory=one_of(0.0, 0.004), per_kv=one_of(0.0, 1e-6), base=one_of(0.001, 0.02),
+            per_token=one_of(0.0, 5e-4), norm=float(one_of(0, 1, 2, 4, 8)),
+            attention=one_of(0.0, 1e-7), host=one_of(0.0, 0.003),
+            host_per_stream=one_of(0.0, 2e-4), host_per_chunk=one_of(0.0, 1e-4),
+            sync=0.0005 if overlap else 0.0, overlap=float(overlap),
+        ),
+        schedule=one_of((1, 25), (4, 8, 16), (10,), (1,), (200,), (3, 700)),
+        codec=codec,
+        token_audio=one_of(0.08, 0.04, 0.013),
+        max_num_seqs=max_num_seqs,
+        budget=int(max_num_seqs + one_of(0, 7, 100, 2000)),
+        block_size=block_size,
+        blocks=int(blocks),
+        reserve=bool(one_of(0, 1)),
+        overlap=overlap,
+        noise=one_of(None, quantiles),
+        jitter=one_of(np.zeros(4096), np.sort(rng.gamma(2, 0.01, 4096))),
+        decode_slowdown=one_of(1.0, 1.5, 2.0),
+        codec_slowdown=one_of(1.0, 1.4, 2.0),
+        delay=one_of(0.0, 0.04),
+        prebuffer=one_of(0.0, 0.0, 0.5),
+        rebuffer=one_of(0.0, 0.0, 0.3),
+        max_wait=one_of(np.inf, 0.4),
+        max_queue=one_of(np.inf, np.inf, 3.0),
+        audible=one_of(0.0, 0.1),
+        horizon=float(max(span, 1.0)),
+        warmup=one_of(0.0, 0.5),
+        end=one_of(20.0, 400.0),
+        seed=int(rng.integers(1 << 60)),
+        admission=int(rng.integers(4)),
+        limit=int(one_of(1, 3, 10)),
+        max_queued=int(one_of(0, 2, 1 << 30)),
+        deadline=one_of(np.inf, 0.5),
+        lead=one_of(0.0, 0.1, 0.4),
+        routing=int(rng.integers(3)),
+        retries=int(one_of(0, 0, 2)),
+        backoff=0.3,
+        full_jitter=bool(one_of(0, 1)),
+        standby=bool(one_of(0, 1)),
+        record_chunks=True,
+    )  # fmt: skip
+    first = np.concatenate([[0], np.cumsum(per)])
+    think = one_of(np.zeros(utterances), rng.exponential(1.0, utterances))
+    patience = one_of(np.full(utterances, np.inf), rng.exponential(0.6, utterances))
+    tape = tape_of(arrival, tokens, prompt, think, patience, first)
+    return dataclasses.replace(spec, **fixed), tape
+
+
+def differences(a: RunRecord, b: RunRecord) -> list[str]:
+    """Names of the fields in which two runs differ, to the last bit (events are not compared:
+    the kernel and SimPy count them differently)."""
+    bad = []
+    for f in dataclasses.fields(a):
+        x, y = getattr(a, f.name), getattr(b, f.name)
+        pairs = {f.name: (x, y)}
+        if isinstance(x, dict):
+            pairs = {f"{f.name}.{k}": (x[k], y[k]) for k in x if k != "events"}
+        bad += [name for name, (p, q) in pairs.items() if not np.array_equal(p, q)]
+    return bad

@@ -1,0 +1,3 @@
+"""voicesim: discrete-event simulation of continuous-batching voice clusters."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,89 @@
+"""A profile in words: parameters with intervals and origin, errors, and what is not known."""
+
+from voicesim.engine.profile import DecodeCost, HeldOut, Profile, Quantity
+
+
+def describe(profile: Profile) -> str:
+    """Text for a terminal; times in milliseconds (small ones in microseconds)."""
+    lines = [f"profile {profile.name}: form {profile.form}"]
+    if profile.fit:
+        lines.append(f"  chosen because: {profile.fit.why}")
+    lines += ["", f"  {'parameter':28s} {'value':>12s}  {'5 % to 95 %':>27s}  origin"]
+    lines += [_row(name, q) for name, q in _quantities(profile)]
+    if profile.decode.table:
+        lines.append("  table (tokens: ms, before KV): " + _table(profile.decode))
+    lines.append(f"  norm {profile.decode.norm}, scheduling {profile.decode.scheduling}")
+    if profile.noise:
+        q = profile.noise.quantiles
+        lines.append(
+            f"  step noise (x of the mean): 5 % {q[5]:.2f}, median {q[50]:.2f}, "
+            f"95 % {q[95]:.2f}, 99 % {q[99]:.2f}"
+        )
+    if profile.range:
+        r = profile.range
+        lines.append(
+            f"  measured range: batch {r.batch[0]:g} to {r.batch[1]:g}, context "
+            f"{r.context_tokens[0]:.0f} to {r.context_tokens[1]:.0f} tokens, prefill up to "
+            f"{r.prefill_tokens[1]:g} tokens; beyond it everything is extrapolated"
+        )
+    lines += _fit_lines(profile)
+    lines += [f"  note: {note}" for note in profile.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _fit_lines(profile: Profile) -> list[str]:
+    fit = profile.fit
+    if fit is None:
+        return []
+    lines: list[str] = []
+    if fit.run_spread is not None:
+        lines.append(f"  run-to-run spread of speed: {fit.run_spread:.0%} (standard deviation)")
+    if fit.compared:
+        text = ", ".join(f"{name} {error:.1%}" for name, error in fit.compared.items())
+        lines.append(f"  mean held-out error: {text}")
+    lines += _levels("held out of the fit", fit.held_out)
+    lines += _levels("measured points against the profile", fit.anchors)
+    if fit.unidentified:
+        lines.append("  the data cannot tell:")
+        lines += [f"    - {text}" for text in fit.unidentified]
+    return lines
+
+
+def _levels(title: str, levels: list[HeldOut]) -> list[str]:
+    if not levels:
+        return []
+    lines = [f"  {title}:"]
+    for h in levels:
+        lines.append(
+            f"    {h.level:40s} measured {_ms(h.measured_s):>11s}  predicted "
+            f"{_ms(h.predicted_s):>11s}  {h.error:+7.1%}"
+        )
+    return lines
+
+
+def _quantities(profile: Profile) -> list[tuple[str, Quantity]]:
+    out = []
+    parts = [("", profile.decode), ("codec ", profile.codec), ("", profile.sharing)]
+    for prefix, part in parts:
+        for name in type(part).model_fields if part is not None else ():
+            value = getattr(part, name)
+            if isinstance(value, Quantity):
+                out.append((prefix + name, value))
+    return out
+
+
+def _row(name: str, q: Quantity) -> str:
+    times = name.endswith("_s")
+    show = _ms if times else (lambda v: f"x {v:.3f}")
+    interval = "" if q.low is None or q.high is None else f"{show(q.low)} to {show(q.high)}"
+    return f"  {name:28s} {show(q.value):>12s}  {interval:>27s}  {q.origin}"
+
+
+def _ms(seconds: float) -> str:
+    if seconds == 0:
+        return "0"
+    return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.3f} us"
+
+
+def _table(decode: DecodeCost) -> str:
+    return ", ".join(f"{t:g}: {s * 1e3:.2f}" for t, s in decode.table or [])

@@ -1,0 +1,15 @@
+"""The one error of this package: a measurement file that must not be used."""
+
+
+class CalibrationError(ValueError):
+    """Bad measurements: file, line (1 = the header; None: the whole file) and what is wrong.
+
+    exit_code is what a command line should leave with.
+    """
+
+    exit_code = 2
+
+    def __init__(self, file: str, line: int | None, message: str):
+        self.file, self.line, self.message = file, line, message
+        where = file if line is None else f"{file}:{line}"
+        super().__init__(f"{where}: {message}")

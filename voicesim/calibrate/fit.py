@@ -1,0 +1,278 @@
+"""From samples to a profile: which norm, fitted form or table, intervals, noise, codec, range."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from voicesim.calibrate.codec import fit_codec, fit_decode_slowdown, with_sharing
+from voicesim.calibrate.decode import (
+    NORMS,
+    DecodeFit,
+    fit_decode,
+    refit,
+    steps_of,
+    with_reliability,
+)
+from voicesim.calibrate.errors import CalibrationError
+from voicesim.calibrate.levels import (
+    Predict,
+    compare,
+    decode_levels,
+    leave_out,
+    make_table,
+    mean_error,
+    table_predict,
+)
+from voicesim.calibrate.models import KnownModel
+from voicesim.calibrate.noise import split_noise
+from voicesim.engine.profile import (
+    DecodeCost,
+    FitReport,
+    HeldOut,
+    Memory,
+    Profile,
+    Quantity,
+    Range,
+)
+
+RESAMPLES = 50
+SEED = 20261129
+SIMPLER = 0.9
+"""A more elaborate form must bring the held-out error below this share of the simpler one's."""
+TABLE_GAIN = 0.8
+
+
+def fit_profile(
+    samples: pd.DataFrame,
+    name: str,
+    token_audio_s: float | None = None,
+    known: KnownModel | None = None,
+    kv_prior: float | None = None,
+) -> Profile:
+    """Fit everything the samples hold into a profile."""
+    steps = samples[samples["stage"].isin(["decode", "prefill"])].reset_index(drop=True)
+    if not (steps["stage"] == "decode").any():
+        raise CalibrationError(str(samples["file"].iloc[0]), None, "no decode rows to fit")
+    usable, aside = _usable_prefill(steps)
+    usable = with_reliability(usable, kv_prior)
+    levels = decode_levels(usable)
+    best, held, compared, why = _choose_norm(usable, levels, kv_prior)
+    cannot = [*best.unidentified, *aside]
+    if best.norm == 1 and held:
+        cannot.append(_knee(compared))
+    table = None
+    kv_s = best.values["memory_per_kv_token_s"]
+    if len(levels) >= 4:
+        of_table = leave_out(
+            usable, levels, lambda rest: _table_refit(rest, kv_s)
+        )
+        compared["table"] = mean_error(of_table)
+        chosen = f"norm {best.norm or 'inf'}"
+        if mean_error(of_table) < TABLE_GAIN * mean_error(held):
+            table, held = make_table(usable, levels, kv_s), of_table
+            why += "; the table errs less than " f"{TABLE_GAIN:g} of that: table"
+        else:
+            why += f"; the table errs {compared['table']:.1%}: form fitted, {chosen}"
+    decode = _decode_cost(usable, best, table)
+    profile = Profile(
+        name=name,
+        form="table" if table else "fitted",
+        token_audio_s=token_audio_s or (known.token_audio_s if known else None),
+        decode=decode,
+        range=_range(steps),
+        memory=_memory(known),
+    )
+    profile, noise_spread = _with_noise(profile, usable)
+    codec, codec_slow, codec_cannot = fit_codec(samples)
+    profile = profile.model_copy(update={"codec": codec})
+    profile = with_sharing(profile, fit_decode_slowdown(samples, profile), codec_slow)
+    report = FitReport(
+        why=why,
+        held_out=held,
+        anchors=anchors(samples, profile),
+        compared={k: v for k, v in compared.items() if np.isfinite(v)},
+        run_spread=noise_spread,
+        unidentified=[*cannot, *codec_cannot],
+    )
+    return profile.model_copy(update={"fit": report})
+
+
+def _usable_prefill(steps: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Drop prompts that say nothing: all within the decode batches and fewer than three.
+
+    The kernel's compute table sees only a step's tokens, so below the largest batch a prompt
+    token costs what a stream costs; such rows are compared with the profile, not fitted.
+    """
+    prefill = steps["stage"] == "prefill"
+    top = steps.loc[~prefill, "batch"].max()
+    if prefill.any() and prefill.sum() < 3 and steps.loc[prefill, "tokens"].max() <= top:
+        note = (
+            f"prefill: {int(prefill.sum())} row(s) inside the decode batches (<= {top:g} tokens) "
+            "cannot be told from decode by tokens per step; compared below, not fitted"
+        )
+        return steps[~prefill].reset_index(drop=True), [note]
+    return steps, []
+
+
+def _choose_norm(
+    steps: pd.DataFrame, levels: list[float], kv_prior: float | None
+) -> tuple[DecodeFit, list[HeldOut], dict[str, float], str]:
+    """The norm of least held-out error; norm 1 unless another is clearly better."""
+    fits, held, compared = {}, {}, {}
+    for norm in NORMS if len(levels) >= 3 else (1,):
+        fitted = fit_decode(steps, norm, kv_prior)
+        fits[norm] = fitted
+
+        def without(rest: pd.DataFrame, fitted: DecodeFit = fitted) -> Predict:
+            again = refit(fitted, rest, kv_prior)
+            return lambda rows: again.predict(steps_of(rows))
+
+        held[norm] = leave_out(steps, levels, without)
+        compared[f"norm {norm or 'inf'}"] = mean_error(held[norm])
+    norm = min(held, key=lambda n: mean_error(held[n]))
+    if mean_error(held[norm]) > SIMPLER * mean_error(held[1]):
+        norm = 1
+    if len(held) == 1:
+        why = f"{len(levels)} batch level(s): nothing can be held out; norm 1 (a line)"
+        return fits[1], held[1], {}, why
+    why = f"held-out batches: norm {norm or 'inf'} errs {mean_error(held[norm]):.1%} on average"
+    return fits[norm], held[norm], compared, why
+
+
+def _knee(compared: dict[str, float]) -> str:
+    norms = [v for k, v in compared.items() if k.startswith("norm")]
+    return (
+        "knee: no norm predicts held-out batches clearly better than a straight line "
+        f"(errors {min(norms):.1%} to {max(norms):.1%}), so the data do not place the batch where "
+        "compute takes over from memory"
+    )
+
+
+def _table_refit(rest: pd.DataFrame, kv_s: float) -> Predict:
+    return table_predict(make_table(rest, decode_levels(rest), kv_s), kv_s)
+
+
+def _decode_cost(
+    steps: pd.DataFrame, best: DecodeFit, table: list[tuple[float, float]] | None
+) -> DecodeCost:
+    low, high = _bootstrap(steps, best)
+    quantities = {}
+    for name, value in best.values.items():
+        free = name in best.free
+        prior = name == "memory_per_kv_token_s" and not free and value > 0
+        quantities[name] = Quantity(
+            value=value,
+            low=low.get(name) if free else None,
+            high=high.get(name) if free else None,
+            origin="fitted" if free else ("prior" if prior else "assumed"),
+        )
+    steep = quantities.pop("prefill_per_token_s")
+    knee = best.knee if np.isfinite(best.knee) else None
+    if table is not None:
+        slope = quantities["compute_per_token_s"]
+        for name in ("memory_s", "compute_per_token_s", "host_s", "host_per_stream_s"):
+            quantities[name] = Quantity(value=0.0)
+        if (steps["stage"] == "prefill").any():
+            steep, knee = (steep if knee is not None else slope), table[-1][0]
+    return DecodeCost(
+        norm="inf" if best.norm == 0 else best.norm,  # type: ignore[arg-type]
+        prefill_per_token_s=steep if knee is not None else None,
+        prefill_from_tokens=None if knee is None else int(knee),
+        table=table,
+        **quantities,
+    )
+
+
+def _bootstrap(steps: pd.DataFrame, best: DecodeFit) -> tuple[dict[str, float], dict[str, float]]:
+    """5 % and 95 % of each free parameter over resampled runs (none below six runs)."""
+    runs = steps["run"].unique()
+    if len(runs) < 6:
+        return {}, {}
+    rng = np.random.default_rng(SEED)
+    code = pd.Categorical(steps["run"], categories=runs).codes
+    every = []
+    for _ in range(RESAMPLES):
+        times = np.bincount(rng.integers(len(runs), size=len(runs)), minlength=len(runs))
+        if steps.loc[times[code] > 0, "tokens"].nunique() < 2:
+            continue
+        again = refit(best, steps, times=times[code].astype(float))
+        every.append([again.values[name] for name in best.free])
+    low, high = np.quantile(np.array(every), [0.05, 0.95], axis=0)
+    return dict(zip(best.free, map(float, low), strict=True)), dict(
+        zip(best.free, map(float, high), strict=True)
+    )
+
+
+def _with_noise(profile: Profile, steps: pd.DataFrame) -> tuple[Profile, float | None]:
+    """Noise of mean 1; the cost is scaled to the mean step, so cost times noise is the data."""
+    decode = steps[steps["stage"] == "decode"]
+    noise, mean, spread = split_noise(decode, _predict(profile, decode))
+    return profile.model_copy(update={"decode": scaled(profile.decode, mean), "noise": noise}), spread
+
+
+def scaled(cost: DecodeCost, by: float) -> DecodeCost:
+    """All times of a decode cost multiplied by a factor (every norm is homogeneous)."""
+    update: dict[str, object] = {}
+    for name in DecodeCost.model_fields:
+        item = getattr(cost, name)
+        if isinstance(item, Quantity):
+            parts = {k: None if (v := getattr(item, k)) is None else v * by for k in _PARTS}
+            update[name] = Quantity(**parts, origin=item.origin)
+    if cost.table is not None:
+        update["table"] = [(t, s * by) for t, s in cost.table]
+    return cost.model_copy(update=update)
+
+
+_PARTS = ("value", "low", "high")
+
+
+def _predict(profile: Profile, rows: pd.DataFrame) -> np.ndarray:
+    loads = (rows[n].to_numpy(dtype=float) for n in ("tokens", "kv_read", "pairs", "streams"))
+    return profile.predict_loads(*loads)
+
+
+def anchors(samples: pd.DataFrame, profile: Profile) -> list[HeldOut]:
+    """Measured points against the profile: each row of a small file, else each level's mean."""
+    if len(samples) > 60:
+        levels = decode_levels(samples)
+        return [compare(samples, b, lambda rows: _predict(profile, rows)) for b in levels]
+    out = []
+    sharing = profile.sharing
+    for _, row in samples.iterrows():
+        stage = str(row["stage"])
+        if stage in ("codec", "codec_with_decode"):
+            floor, per_row, per_frame = profile.codec_cost()
+            predicted = floor + per_row * row["batch"] + per_frame * row["frames"]
+            slow = sharing.codec_slowdown.value if stage == "codec_with_decode" else 1.0
+            level = f"{stage}, rows {row['batch']:g}, frames {row['frames']:g}"
+        else:
+            predicted = float(_predict(profile, row.to_frame().T)[0])
+            slow = sharing.decode_slowdown.value if stage == "decode_with_codec" else 1.0
+            level = f"{stage}, batch {row['batch']:g}"
+            if row["prefill_tokens"] > 0:
+                level += f", prefill {row['prefill_tokens']:g}"
+        measured, predicted = float(row["seconds"]), float(predicted * slow)
+        error = predicted / measured - 1.0
+        out.append(HeldOut(level=level, measured_s=measured, predicted_s=predicted, error=error))
+    return out
+
+
+def _range(steps: pd.DataFrame) -> Range:
+    decode = steps[steps["stage"] == "decode"]
+    prompt = steps["prefill_tokens"]
+    return Range(
+        batch=(float(decode["batch"].min()), float(decode["batch"].max())),
+        context_tokens=(float(decode["context"].min()), float(decode["context"].max())),
+        prefill_tokens=(0.0, float(prompt.max())),
+    )
+
+
+def _memory(known: KnownModel | None) -> Memory | None:
+    if known is None:
+        return None
+    return Memory(
+        weight_bytes=Quantity(value=known.weight_bytes, origin="prior"),
+        kv_bytes_per_token=Quantity(value=known.kv_bytes_per_token, origin="prior"),
+        overhead_bytes=Quantity(value=known.overhead_bytes, origin="assumed"),
+    )

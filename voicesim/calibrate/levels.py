@@ -1,0 +1,92 @@
+"""Batch levels: what was measured at each batch, and how well a fit predicts a level it never saw.
+
+A level is a batch size with at least three decode rows in some run, or any batch of a file whose
+rows are their own runs.  Its seconds are the mean over runs of the run's median.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import isotonic_regression
+
+from voicesim.engine.profile import HeldOut, interpolate_table
+
+Predict = Callable[[pd.DataFrame], np.ndarray]
+MIN_ROWS = 20
+
+
+def decode_levels(samples: pd.DataFrame) -> list[float]:
+    """Batch sizes that count as levels, ascending."""
+    decode = samples[samples["stage"] == "decode"]
+    sizes = decode.groupby(["run", "batch"])["seconds"].size()
+    single = decode.groupby("run")["seconds"].size().max() == 1 if len(decode) else False
+    enough = sizes if single else sizes[sizes >= MIN_ROWS]
+    return sorted(float(b) for b in set(enough.index.get_level_values("batch")))
+
+
+def level_rows(samples: pd.DataFrame, batch: float) -> pd.DataFrame:
+    """Decode rows of one level, of the runs that hold enough of them."""
+    rows = samples[(samples["stage"] == "decode") & (samples["batch"] == batch)]
+    sizes = rows.groupby("run")["seconds"].transform("size")
+    return rows[sizes >= min(MIN_ROWS, int(sizes.max()))]
+
+
+def level_value(rows: pd.DataFrame, values: np.ndarray) -> float:
+    """Mean over runs of the run's median."""
+    return float(rows.assign(value=values).groupby("run")["value"].median().mean())
+
+
+def compare(samples: pd.DataFrame, batch: float, predict: Predict) -> HeldOut:
+    """Measured and predicted seconds at a level."""
+    rows = level_rows(samples, batch)
+    measured = level_value(rows, rows["seconds"].to_numpy())
+    predicted = level_value(rows, predict(rows))
+    return HeldOut(
+        level=f"batch {batch:g}",
+        measured_s=measured,
+        predicted_s=predicted,
+        error=predicted / measured - 1.0,
+    )
+
+
+def leave_out(
+    samples: pd.DataFrame, levels: list[float], refit: Callable[[pd.DataFrame], Predict]
+) -> list[HeldOut]:
+    """Each level predicted by a fit without any row at that batch (needs three levels)."""
+    if len(levels) < 3:
+        return []
+    out = []
+    for batch in levels:
+        rest = samples[~((samples["stage"] == "decode") & (samples["batch"] == batch))]
+        out.append(compare(samples, batch, refit(rest)))
+    return out
+
+
+def mean_error(held: list[HeldOut]) -> float:
+    """Mean absolute relative error, infinite if nothing was held out."""
+    return float(np.mean([abs(h.error) for h in held])) if held else float("inf")
+
+
+def make_table(
+    samples: pd.DataFrame, levels: list[float], kv_s: float
+) -> list[tuple[float, float]]:
+    """[tokens, seconds] of the levels, KV time taken off, made never to fall."""
+    seconds, weight = [], []
+    for batch in levels:
+        rows = level_rows(samples, batch)
+        rest = rows["seconds"].to_numpy() - kv_s * rows["kv_read"].to_numpy()
+        seconds.append(max(level_value(rows, rest), 1e-9))
+        weight.append(rows["run"].nunique())
+    risen = isotonic_regression(seconds, weights=weight).x
+    return [(b, float(s)) for b, s in zip(levels, risen, strict=True)]
+
+
+def table_predict(table: list[tuple[float, float]], kv_s: float) -> Predict:
+    """Predict decode rows with a table."""
+
+    def predict(rows: pd.DataFrame) -> np.ndarray:
+        tokens = rows["tokens"].to_numpy(dtype=float)
+        return interpolate_table(table, tokens) + kv_s * rows["kv_read"].to_numpy(dtype=float)
+
+    return predict

@@ -1,0 +1,80 @@
+"""What the ``calibrate`` command does: read files, fit, write the profile (and a figure)."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+
+from voicesim.calibrate.fit import fit_profile
+from voicesim.calibrate.models import known_model
+from voicesim.calibrate.readers import read_samples
+from voicesim.engine.profile import Profile, Source, dump_profile
+
+
+def calibrate(
+    files: list[Path],
+    name: str,
+    token_audio_s: float | None = None,
+    model: str | None = None,
+) -> tuple[Profile, pd.DataFrame]:
+    """Profile fitted to the files, and the samples it was fitted to.
+
+    token_audio_s: seconds of audio per decode step.  model: a known model, ``name`` or
+    ``name@gpu``, for memory and the KV prior.
+    """
+    known, kv_prior = known_model(model)
+    parts = [read_samples(path) for path in files]
+    samples = pd.concat(parts, ignore_index=True)
+    profile = fit_profile(samples, name, token_audio_s, known, kv_prior)
+    sources = [
+        Source(file=Path(path).name, rows=len(part))
+        for path, part in zip(files, parts, strict=True)
+    ]
+    notes = _notes(profile)
+    if known is not None:
+        notes.append(f"memory ({model}): {known.about}")
+    return profile.model_copy(update={"sources": sources, "notes": notes}), samples
+
+
+def run_calibrate(
+    files: list[Path],
+    output: Path,
+    name: str | None = None,
+    token_audio_s: float | None = None,
+    model: str | None = None,
+    figure: Path | None = None,
+) -> Profile:
+    """Calibrate and write ``output`` (all of it or nothing), and a PNG if ``figure`` is given."""
+    output = Path(output)
+    name = name or output.name.split(".")[0]
+    profile, samples = calibrate([Path(f) for f in files], name, token_audio_s, model)
+    write_atomically(output, dump_profile(profile))
+    if figure is not None:
+        from voicesim.calibrate.figure import draw  # matplotlib is slow to import
+
+        draw(profile, samples, Path(figure))
+    return profile
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write next to the target and rename, so a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _notes(profile: Profile) -> list[str]:
+    r = profile.range
+    notes = []
+    if r is not None:
+        how = "the table's last slope" if profile.form == "table" else "the fitted line"
+        notes.append(f"above batch {r.batch[1]:g} decode is {how}, not measured")
+    return notes

@@ -1,0 +1,331 @@
+"""The codec stage of one engine: the queue of chunks, the gather window, batches, delivery."""
+
+from math import frexp
+
+from voicesim.engine.kernel.jit import adopt, compiled
+from voicesim.engine.kernel.lists import append, remove
+from voicesim.engine.kernel.schedule import codec_seconds
+from voicesim.engine.kernel.session import bin_at, maybe_free, next_utterance, write_result
+from voicesim.engine.layout import *  # noqa: F403
+from voicesim.listener import player
+from voicesim.policy.admission import LAG_WEIGHT
+from voicesim.workload import rng
+
+hash_key = adopt(rng.hash_key)
+table_index = adopt(rng.table_index)
+player_deliver = adopt(player.deliver)
+SILENT, PLAYING = player.SILENT, player.PLAYING
+FIFO, WINDOW, EDF = range(3)
+
+
+@compiled
+def chunk_tokens(I, index, sent, tokens):
+    """Decode steps in chunk ``index`` of a stream of which ``sent`` tokens are out already."""
+    last = I[H_SCHED] - 1
+    size = I[I[O_SCHEDULE] + (index if index < last else last)]
+    left = tokens - sent
+    return size if size < left else left
+
+
+@compiled
+def ratio_bucket(ratio):
+    """Bucket of the fine histogram for gap / audio (see layout.quantile_edges)."""
+    if ratio <= 0.0:
+        return 0
+    m, e = frexp(ratio)
+    i = (e - LOWEST_EXPONENT) * FINE_PER_OCTAVE + int((m - 0.5) * (2.0 * FINE_PER_OCTAVE))
+    if i < 0:
+        return 0
+    return i if i < N_FINE else N_FINE - 1
+
+
+@compiled
+def count_gap(F, I, s, gap, audio, arrive):
+    """Pace of a chunk = its audio / the gap before it; the histograms hold the inverse."""
+    x = I[OF_STREAM] + s * NSF
+    ratio = gap / audio
+    bucket = ratio_bucket(ratio)
+    b = (bin_at(F, I, arrive) - I[O_SERIES]) // NBI
+    I[I[O_GAPS] + b * N_COARSE + bucket // (FINE_PER_OCTAVE // COARSE_PER_OCTAVE)] += 1
+    if F[x + X_REQUEST] >= F[K_WARMUP]:
+        I[I[O_HIST] + bucket] += 1
+    if gap > 0.0:
+        pace = audio / gap
+        if F[x + X_PACE] < 0.0 or pace < F[x + X_PACE]:
+            F[x + X_PACE] = pace
+
+
+@compiled
+def count_stall(F, I, s, stall, arrive):
+    o = I[O_STREAM] + s * NSI
+    x = I[OF_STREAM] + s * NSF
+    I[o + S_STALLS] += 1
+    F[x + X_STALL] += stall
+    if stall > F[x + X_STALL_MAX]:
+        F[x + X_STALL_MAX] = stall
+    if stall > F[K_AUDIBLE]:
+        began = arrive - stall
+        I[o + S_AUDIBLE] += 1
+        I[bin_at(F, I, began) + B_STALLS] += 1
+        if F[x + X_REQUEST] >= F[K_WARMUP] and began < F[K_FIRST_STALL]:
+            F[K_FIRST_STALL] = began
+            e = I[O_ENGINE] + I[o + S_ENGINE] * NEI
+            I[H_FIRST_WAITING] = I[e + E_WAITING]
+
+
+@compiled
+def deliver(F, I, s, t, rows):
+    """The stream's next chunk leaves the server at time t for the listener."""
+    o = I[O_STREAM] + s * NSI
+    x = I[OF_STREAM] + s * NSF
+    u = I[o + S_UTT]
+    index = I[o + S_SENT]
+    new = chunk_tokens(I, index, I[o + S_SENT_TOK], I[o + S_TOKENS])
+    I[o + S_SENT] = index + 1
+    I[o + S_SENT_TOK] += new
+    last = I[o + S_SENT_TOK] == I[o + S_TOKENS]
+    audio = new * F[K_TOKEN_AUDIO]
+    g = I[o + S_ENGINE]
+    eg = I[OF_ENGINE] + g * NGF
+    F[eg + G_LAG] += LAG_WEIGHT * ((t - F[x + X_READY_AT]) - F[eg + G_LAG])
+    jitter = F[I[OF_JITTER] + table_index(hash_key(I[H_SEED], P_NETWORK, u, index))]
+    arrive = t + (F[K_DELAY] + jitter)
+    if index == 0:
+        F[x + X_FIRST] = arrive
+    else:
+        if arrive < F[x + X_LAST]:
+            arrive = F[x + X_LAST]  # order is kept on the way
+        count_gap(F, I, s, arrive - F[x + X_LAST], audio, arrive)
+    F[x + X_LAST] = arrive
+    late = (arrive - F[x + X_FIRST]) - F[x + X_RECEIVED]
+    if late > F[x + X_A]:
+        F[x + X_A] = late
+    F[x + X_RECEIVED] += audio
+    late = (arrive - F[x + X_FIRST]) - F[x + X_RECEIVED]
+    if late > F[x + X_C]:
+        F[x + X_C] = late
+    mode, play_end, held, since, stall, started, lost = player_deliver(
+        I[o + S_MODE], F[x + X_PLAY_END], F[x + X_HELD], F[x + X_SINCE], arrive, audio, last,
+        F[K_PREBUFFER], F[K_REBUFFER], F[K_MAX_WAIT], F[K_MAX_QUEUE],
+    )  # fmt: skip
+    I[o + S_MODE] = mode
+    F[x + X_PLAY_END] = play_end
+    F[x + X_HELD] = held
+    F[x + X_SINCE] = since
+    F[x + X_LOST] += lost
+    if started >= 0.0:
+        F[x + X_START] = started
+    if stall > 0.0:
+        count_stall(F, I, s, stall, arrive)
+    if I[H_CHUNKLOG] != 0:
+        log_chunk(F, I, u, index, g, rows, F[x + X_READY_AT], t, arrive, audio)
+    if last:
+        write_result(F, I, s, COMPLETED, arrive)
+        next_utterance(F, I, u, play_end)
+        I[o + S_INQ] = 0
+        maybe_free(F, I, s, t)
+
+
+@compiled
+def log_chunk(F, I, u, index, g, rows, ready, sent, arrive, audio):
+    n = I[H_NCHUNKS]
+    I[H_NCHUNKS] = n + 1
+    a = I[O_CHUNK_I] + n * NLI
+    b = I[OF_CHUNK] + n * NLF
+    I[a + L_UTT] = u
+    I[a + L_INDEX] = index
+    I[a + L_ENGINE] = g
+    I[a + L_ROWS] = rows
+    F[b + M_READY] = ready
+    F[b + M_SENT] = sent
+    F[b + M_ARRIVE] = arrive
+    F[b + M_AUDIO] = audio
+
+
+@compiled
+def chunk_ready(F, I, s, t):
+    """The decoder has filled a chunk: queue the stream at the codec, or send it at once."""
+    o = I[O_STREAM] + s * NSI
+    x = I[OF_STREAM] + s * NSF
+    I[o + S_READY] += 1
+    if I[H_CODEC] == 0:
+        F[x + X_READY_AT] = t
+        deliver(F, I, s, t, 1)
+    elif I[o + S_INQ] == 0:
+        enqueue(F, I, s, t)
+
+
+@compiled
+def enqueue(F, I, s, t):
+    """A stream has at most one chunk in the codec; the next one queues when that is out."""
+    o = I[O_STREAM] + s * NSI
+    e = I[O_ENGINE] + I[o + S_ENGINE] * NEI
+    F[I[OF_STREAM] + s * NSF + X_READY_AT] = t
+    I[o + S_INQ] = 1
+    append(I, e + E_Q_HEAD, e + E_Q_TAIL, S_QNEXT, S_QPREV, s)
+    I[e + E_QUEUED] += 1
+
+
+@compiled
+def fill_window(I, e):
+    """Bounded window: at most K streams are active; first come first served (vllm-omni #3592).
+
+    Returns how many queued streams are active.
+    """
+    o0 = I[O_STREAM]
+    s = I[e + E_Q_HEAD]
+    eligible = 0
+    while s >= 0:
+        o = o0 + s * NSI
+        if I[o + S_ACTIVE] == 0 and I[e + E_ACTIVE] < I[H_WINDOW]:
+            I[o + S_ACTIVE] = 1
+            I[e + E_ACTIVE] += 1
+        eligible += I[o + S_ACTIVE]
+        s = I[o + S_QNEXT]
+    return eligible
+
+
+@compiled
+def pick(F, I, e):
+    """The next stream to vocode under the queue policy."""
+    o0 = I[O_STREAM]
+    s = I[e + E_Q_HEAD]
+    if I[H_QUEUE] == FIFO:
+        return s
+    if I[H_QUEUE] == WINDOW:
+        while I[o0 + s * NSI + S_ACTIVE] == 0:
+            s = I[o0 + s * NSI + S_QNEXT]
+        return s
+    best = s
+    earliest = 1e301
+    while s >= 0:
+        x = I[OF_STREAM] + s * NSF
+        silent = I[o0 + s * NSI + S_MODE] < PLAYING
+        deadline = F[x + X_READY_AT] if silent else F[x + X_PLAY_END]
+        if deadline < earliest:
+            earliest = deadline
+            best = s
+        s = I[o0 + s * NSI + S_QNEXT]
+    return best
+
+
+@compiled
+def dispatch(F, I, g, t, timer_fired):
+    """Start batches while a worker is idle and the gather window allows."""
+    e = I[O_ENGINE] + g * NEI
+    x = I[OF_ENGINE] + g * NGF
+    while I[e + E_BUSY] < I[H_WORKERS]:
+        eligible = I[e + E_QUEUED]
+        if eligible > 0 and I[H_QUEUE] == WINDOW:
+            eligible = fill_window(I, e)
+        if eligible == 0:
+            break
+        if F[K_GATHER] > 0.0 and eligible < I[H_CAP] and not timer_fired:
+            if F[x + G_GATHER] > 1e300:
+                F[x + G_GATHER] = t + F[K_GATHER]
+            break
+        timer_fired = False
+        F[x + G_GATHER] = 1e301
+        start_batch(F, I, g, t, eligible if eligible < I[H_CAP] else I[H_CAP])
+
+
+@compiled
+def start_batch(F, I, g, t, rows):
+    e = I[O_ENGINE] + g * NEI
+    o0 = I[O_STREAM]
+    w = g * I[H_WORKERS]
+    while I[I[O_WORKER] + w * NWI + W_ROWS] > 0:
+        w += 1
+    frames = 0
+    for i in range(rows):
+        s = pick(F, I, e)
+        o = o0 + s * NSI
+        remove(I, e + E_Q_HEAD, e + E_Q_TAIL, S_QNEXT, S_QPREV, s)
+        I[e + E_QUEUED] -= 1
+        I[o + S_INQ] = 2
+        sent = I[o + S_SENT_TOK]
+        new = chunk_tokens(I, I[o + S_SENT], sent, I[o + S_TOKENS])
+        frames += new + (I[H_CONTEXT] if I[H_CONTEXT] < sent else sent)
+        if I[o + S_ACTIVE] != 0 and sent + new == I[o + S_TOKENS]:
+            I[o + S_ACTIVE] = 0
+            I[e + E_ACTIVE] -= 1
+        I[I[O_ROWS] + w * I[H_CAP] + i] = s
+    I[I[O_WORKER] + w * NWI + W_ROWS] = rows
+    v = I[OF_WORKER] + w * NVF
+    F[v + V_REM] = codec_seconds(F[K_CODEC : K_CODEC + 3], float(rows), float(frames))
+    F[v + V_SINCE] = t
+    F[v + V_START] = t
+    F[v + V_SLOW] = 1.0
+    F[v + V_END] = t + F[v + V_REM]
+    I[e + E_BUSY] += 1
+    reshare(F, I, g, t)
+
+
+@compiled
+def reshare(F, I, g, t):
+    """Decoder and codec batches on one GPU slow each other down while they overlap.
+
+    n codec batches at once share the GPU (the codec fills it: n take n times as long); a decode
+    step running beside stretches them by codec_slowdown, and is stretched by decode_slowdown.
+    """
+    e = I[O_ENGINE] + g * NEI
+    x = I[OF_ENGINE] + g * NGF
+    busy = I[e + E_BUSY]
+    shared = I[H_SHARED] != 0
+    if I[e + E_STEPPING] != 0:
+        slow = F[K_DECODE_SLOW] if shared and busy > 0 else 1.0
+        if slow != F[x + G_SLOW]:
+            F[x + G_REM] = F[x + G_REM] - (t - F[x + G_SINCE]) / F[x + G_SLOW]
+            F[x + G_SINCE] = t
+            F[x + G_SLOW] = slow
+            F[x + G_END] = t + F[x + G_REM] * slow
+    slow = busy * (F[K_CODEC_SLOW] if shared and I[e + E_STEPPING] != 0 else 1.0)
+    workers = I[H_WORKERS]
+    for w in range(g * workers, (g + 1) * workers):
+        if I[I[O_WORKER] + w * NWI + W_ROWS] > 0:
+            v = I[OF_WORKER] + w * NVF
+            if slow != F[v + V_SLOW]:
+                F[v + V_REM] = F[v + V_REM] - (t - F[v + V_SINCE]) / F[v + V_SLOW]
+                F[v + V_SINCE] = t
+                F[v + V_SLOW] = slow
+                F[v + V_END] = t + F[v + V_REM] * slow
+
+
+@compiled
+def observed(F, a, b):
+    """Length of [a, b] inside the observed window (warm-up to horizon)."""
+    if a < F[K_WARMUP]:
+        a = F[K_WARMUP]
+    if b > F[K_HORIZON]:
+        b = F[K_HORIZON]
+    return b - a if b > a else 0.0
+
+
+@compiled
+def codec_end(F, I, g, t):
+    """The first worker of engine g that ends at t hands its rows to the network."""
+    e = I[O_ENGINE] + g * NEI
+    w = g * I[H_WORKERS]
+    while I[I[O_WORKER] + w * NWI + W_ROWS] == 0 or F[I[OF_WORKER] + w * NVF + V_END] != t:
+        w += 1
+    rows = I[I[O_WORKER] + w * NWI + W_ROWS]
+    v = I[OF_WORKER] + w * NVF
+    I[I[O_WORKER] + w * NWI + W_ROWS] = 0
+    I[e + E_BUSY] -= 1
+    I[e + E_CODEC_DONE] += 1
+    I[e + E_CODEC_ROWS] += rows
+    F[I[OF_ENGINE] + g * NGF + G_BUSY_CODEC] += observed(F, F[v + V_START], t)
+    for i in range(rows):
+        s = I[I[O_ROWS] + w * I[H_CAP] + i]
+        o = I[O_STREAM] + s * NSI
+        if I[o + S_ABORT] != 0:
+            I[o + S_INQ] = 0
+            maybe_free(F, I, s, t)
+            continue
+        deliver(F, I, s, t, rows)
+        if I[o + S_INQ] == 2:
+            I[o + S_INQ] = 0
+            if I[o + S_READY] > I[o + S_SENT]:
+                enqueue(F, I, s, t)
+    reshare(F, I, g, t)
+    dispatch(F, I, g, t, False)

@@ -1,0 +1,66 @@
+"""numba's settings, and a cache that notices a change in any of the kernel's files.
+
+numba checks only the file of the function it compiled, not of those it calls; so the cache
+folder is named by a hash of all files that take part.  A folder that cannot be written means
+compiling anew in each process: slower, and said once.
+"""
+
+import hashlib
+import os
+import sys
+import tempfile
+import types
+from pathlib import Path
+
+import numba
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_SOURCES = (
+    *sorted(Path(__file__).parent.glob("*.py")),
+    _PACKAGE / "engine" / "layout.py",
+    _PACKAGE / "engine" / "cost.py",
+    _PACKAGE / "listener" / "player.py",
+    _PACKAGE / "policy" / "admission.py",
+    _PACKAGE / "policy" / "routing.py",
+    _PACKAGE / "workload" / "rng.py",
+)
+
+
+def _cache_folder() -> Path | None:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in _SOURCES:
+        digest.update(source.read_bytes())
+    root = os.environ.get("VOICESIM_CACHE") or os.environ.get("NUMBA_CACHE_DIR")
+    home = Path(root) if root else Path.home() / ".cache" / "voicesim"
+    folder = home / f"kernel-{digest.hexdigest()[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        print(
+            f"voicesim: cannot write the kernel cache {folder} ({error.strerror}); "
+            "compiling anew, set VOICESIM_CACHE to a writable folder to avoid this",
+            file=sys.stderr,
+        )
+        return None
+
+
+CACHE_FOLDER = _cache_folder()
+if CACHE_FOLDER is not None:
+    numba.config.CACHE_DIR = str(CACHE_FOLDER)
+
+
+def compiled(function):
+    """njit with IEEE order kept (no fastmath) and, where a folder can be written, a cache."""
+    return numba.njit(cache=CACHE_FOLDER is not None, error_model="numpy")(function)
+
+
+def adopt(function, **calls):
+    """Compile a plain function of the shared arithmetic.
+
+    calls: compiled functions to put in place of the plain ones that it calls by name.
+    """
+    scope = {**function.__globals__, **calls}
+    copy = types.FunctionType(function.__code__, scope, function.__name__)
+    return numba.njit(error_model="numpy")(copy)

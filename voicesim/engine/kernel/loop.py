@@ -1,0 +1,160 @@
+"""The event loop of the pool: the only door between Python and the compiled model."""
+
+from voicesim.engine.kernel.batch import kick, step_end
+from voicesim.engine.kernel.codec import codec_end, dispatch
+from voicesim.engine.kernel.jit import compiled
+from voicesim.engine.kernel.lists import pop_timer
+from voicesim.engine.kernel.session import (
+    apply_decision,
+    bin_at,
+    deadline_passes,
+    decide,
+    patience_ends,
+    start_utterance,
+    touch,
+)
+from voicesim.engine.layout import *  # noqa: F403
+
+NEVER = 1e301
+
+
+@compiled
+def engine_event(F, I, g, t):
+    kind = I[I[O_TREE] + 1 + g]
+    if kind == STEP_END:
+        step_end(F, I, g, t)
+    elif kind == CODEC_END:
+        codec_end(F, I, g, t)
+    elif kind == GATHER_END:
+        F[I[OF_ENGINE] + g * NGF + G_GATHER] = NEVER
+        dispatch(F, I, g, t, True)
+    else:
+        kick(F, I, g, t)
+    touch(F, I, g)
+
+
+@compiled
+def sample(F, I, t):
+    """Gauges at a bin's edge: live, running, waiting, codec queue, gateway queue."""
+    b = bin_at(F, I, t)
+    live = 0
+    running = 0
+    waiting = 0
+    most = 0
+    queued = 0
+    for g in range(I[H_ENGINES]):
+        e = I[O_ENGINE] + g * NEI
+        live += I[I[O_LIVE] + g]
+        running += I[e + E_RUNNING]
+        waiting += I[e + E_WAITING]
+        queued += I[e + E_QUEUED]
+        if I[e + E_WAITING] > most:
+            most = I[e + E_WAITING]
+    I[b + B_LIVE] = live
+    I[b + B_RUNNING] = running
+    I[b + B_WAITING] = waiting
+    I[b + B_WAITING_MAX] = most
+    I[b + B_QUEUED] = queued
+    I[b + B_GATEWAY] = I[H_GQ]
+
+
+@compiled
+def request(F, I, s, t):
+    """Ask for admission; True when Python has to answer."""
+    if I[H_PYTHON] != 0:
+        I[H_DECISION] = s
+        return True
+    action, g = decide(F, I, s, t)
+    apply_decision(F, I, s, t, action, g)
+    return False
+
+
+@compiled
+def timer_event(F, I, t):
+    """The first timer of the heap; True when Python has to answer."""
+    key = I[I[O_HEAP_ID]]
+    pop_timer(F, I)
+    kind = key >> 40
+    u = key & ((1 << 40) - 1)
+    if kind == T_START:
+        return request(F, I, start_utterance(F, I, u, t), t)
+    if kind == T_RETRY:
+        s = I[I[O_RES] + u * NRI + R_SLOT]
+        return s >= 0 and request(F, I, s, t)
+    if kind == T_DEADLINE:
+        deadline_passes(F, I, u, t)
+    else:
+        patience_ends(F, I, u, t)
+    return False
+
+
+@compiled
+def room(F, I):
+    """False when an arena must grow before the next event may be played."""
+    margin = I[H_MAX_SEQS] + I[H_CAP] + 8
+    if I[I[O_STREAM] + I[H_FREE_SLOT] * NSI + S_NEXT] < 0:
+        return False
+    if I[H_HEAP] + margin > I[C_HEAP]:
+        return False
+    if I[H_CHUNKLOG] != 0 and I[H_NCHUNKS] + margin > I[C_CHUNKS]:
+        return False
+    return not (I[H_CLOSED] != 0 and I[H_NEXT_UTT] + margin > I[H_UTTERANCES])
+
+
+@compiled
+def run(F, I, until, action, replica):
+    """Play every event up to and including time ``until``.
+
+    action, replica: the answer to the decision that the last call returned for.  Returns
+    REACHED (nothing left up to until), DECIDE (I[H_DECISION] is the stream that asks for
+    admission at F[K_NOW]) or GROW (an arena is nearly full).
+    """
+    if I[H_DECISION] >= 0:
+        s = I[H_DECISION]
+        I[H_DECISION] = -1
+        apply_decision(F, I, s, F[K_NOW], action, replica)
+    on = I[O_TREE]
+    root = on + 1 + I[on] + 1
+    ot = I[OF_TREE]
+    oh = I[OF_HEAP_T]
+    oa = I[OF_ARRIVAL]
+    while True:
+        if not room(F, I):
+            return GROW
+        g = I[root]
+        t = F[ot + g]
+        kind = I[on + 1 + g]
+        if I[H_HEAP] > 0:
+            th = F[oh]
+            if th < t or (th == t and kind > TIMER):
+                t = th
+                kind = TIMER
+        if I[H_NEXT_SESSION] < I[H_SESSIONS]:
+            ta = F[oa + I[H_NEXT_SESSION]]
+            if ta < t or (ta == t and kind > ARRIVAL):
+                t = ta
+                kind = ARRIVAL
+        stop = t if t < until else until
+        while F[K_NEXT_SAMPLE] <= stop and I[H_BIN] < I[H_BINS]:
+            sample(F, I, F[K_NEXT_SAMPLE])
+            I[H_BIN] += 1
+            F[K_NEXT_SAMPLE] = I[H_BIN] * F[K_RESOLUTION]
+        if t > until or t >= NEVER:
+            F[K_NOW] = until if until < NEVER else F[K_NOW]
+            return REACHED
+        F[K_NOW] = t
+        I[H_EVENTS] += 1
+        asks = False
+        if kind == TIMER:
+            asks = timer_event(F, I, t)
+        elif kind == ARRIVAL:
+            n = I[H_NEXT_SESSION]
+            I[H_NEXT_SESSION] = n + 1
+            I[H_LIVE_CALLS] += 1
+            I[bin_at(F, I, t) + B_CALLS] += 1
+            u = I[I[O_SESSION] + n]
+            asks = request(F, I, start_utterance(F, I, u, t), t)
+        else:
+            engine_event(F, I, g, t)
+        if asks:
+            return DECIDE

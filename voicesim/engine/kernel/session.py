@@ -1,0 +1,384 @@
+"""Sessions: utterances begin, ask for admission, are retried, heard, abandoned, finished."""
+
+from voicesim.engine.kernel.jit import adopt, compiled
+from voicesim.engine.kernel.lists import append, push_timer, remove
+from voicesim.engine.kernel.schedule import predicted_step
+from voicesim.engine.layout import *  # noqa: F403
+from voicesim.listener import player
+from voicesim.policy import admission, routing
+from voicesim.workload import rng
+
+heard_by = adopt(player.heard_by)
+round_robin = adopt(routing.round_robin)
+least_streams = adopt(routing.least_streams)
+power_of_two = adopt(routing.power_of_two, round_robin=round_robin)
+cap = adopt(admission.cap)
+cap_queue = adopt(admission.cap_queue)
+slack_of = adopt(admission.slack_of)
+hash_key = adopt(rng.hash_key)
+to_unit = adopt(rng.to_unit)
+
+CAP, CAP_QUEUE, SLACK = admission.CAP, admission.CAP_QUEUE, admission.SLACK
+ADMIT, REFUSE, QUEUE = admission.ADMIT, admission.REFUSE, admission.QUEUE
+ROUND_ROBIN, LEAST_STREAMS = routing.ROUND_ROBIN, routing.LEAST_STREAMS
+PLAYING = player.PLAYING
+
+
+@compiled
+def uniform(I, purpose, i, j):
+    return to_unit(hash_key(I[H_SEED], purpose, i, j))
+
+
+@compiled
+def bin_at(F, I, t):
+    """Row of the time series that holds time t."""
+    b = int(t / F[K_RESOLUTION])
+    last = I[H_BINS] - 1
+    return I[O_SERIES] + (b if b < last else last) * NBI
+
+
+@compiled
+def start_utterance(F, I, u, t):
+    """Take a row for utterance u; returns the stream."""
+    s = I[H_FREE_SLOT]
+    o = I[O_STREAM] + s * NSI
+    x = I[OF_STREAM] + s * NSF
+    I[H_FREE_SLOT] = I[o + S_NEXT]
+    for c in range(NSI):
+        I[o + c] = 0
+    for c in range(NSF):
+        F[x + c] = 0.0
+    w = I[O_UTT] + u * NUI
+    I[o + S_UTT] = u
+    I[o + S_ENGINE] = -1
+    I[o + S_BUCKET] = -1
+    I[o + S_TOKENS] = I[w + U_TOKENS]
+    I[o + S_PROMPT] = I[w + U_PROMPT]
+    F[x + X_REQUEST] = t
+    F[x + X_ADMIT] = -1.0
+    F[x + X_START] = -1.0
+    F[x + X_PACE] = -1.0
+    I[I[O_RES] + u * NRI + R_SLOT] = s
+    patience = F[I[OF_UTT] + u * NUF + Y_PATIENCE]
+    if patience < 1e300:
+        push_timer(F, I, t + patience, T_PATIENCE, u)
+    return s
+
+
+@compiled
+def write_result(F, I, s, outcome, t):
+    o = I[O_STREAM] + s * NSI
+    x = I[OF_STREAM] + s * NSF
+    u = I[o + S_UTT]
+    r = I[O_RES] + u * NRI
+    z = I[OF_RES] + u * NRF
+    I[r + R_SLOT] = -1
+    I[r + R_OUTCOME] = outcome
+    I[r + R_CHUNKS] = I[o + S_SENT]
+    I[r + R_STALLS] = I[o + S_STALLS]
+    I[r + R_AUDIBLE] = I[o + S_AUDIBLE]
+    I[r + R_PREEMPTS] = I[o + S_PREEMPTS]
+    I[r + R_ATTEMPTS] = I[o + S_ATTEMPTS]
+    I[r + R_ENGINE] = I[o + S_ENGINE]
+    F[z + Z_REQUEST] = F[x + X_REQUEST]
+    F[z + Z_ADMIT] = F[x + X_ADMIT]
+    F[z + Z_START] = F[x + X_START]
+    F[z + Z_DONE] = t
+    F[z + Z_PLAY_END] = F[x + X_PLAY_END]
+    F[z + Z_STALL] = F[x + X_STALL]
+    F[z + Z_STALL_MAX] = F[x + X_STALL_MAX]
+    F[z + Z_A] = F[x + X_A]
+    F[z + Z_C] = F[x + X_C]
+    F[z + Z_PACE] = F[x + X_PACE]
+    F[z + Z_LOST] = F[x + X_LOST]
+
+
+@compiled
+def next_utterance(F, I, u, t):
+    """The caller goes on at time t, after their pause; or the call is over."""
+    at = t + F[I[OF_UTT] + u * NUF + Y_THINK]
+    if I[H_CLOSED] != 0:
+        if at <= F[K_HORIZON]:
+            n = I[H_NEXT_UTT]
+            I[H_NEXT_UTT] = n + 1
+            push_timer(F, I, at, T_START, n)
+        else:
+            I[H_LIVE_CALLS] -= 1
+        return
+    w = I[O_UTT] + u * NUI
+    if u + 1 < I[H_UTTERANCES] and I[w + NUI + U_SESSION] == I[w + U_SESSION]:
+        push_timer(F, I, at, T_START, u + 1)
+    else:
+        I[H_LIVE_CALLS] -= 1
+
+
+@compiled
+def maybe_free(F, I, s, t):
+    """Give the row back once engine, codec and listener have all let go of the stream."""
+    o = I[O_STREAM] + s * NSI
+    state = I[o + S_STATE]
+    if state == PREFILLING or state == DECODING or state == ZOMBIE or I[o + S_INQ] == 2:
+        return
+    g = I[o + S_ENGINE]
+    I[o + S_STATE] = FREE
+    I[o + S_NEXT] = I[H_FREE_SLOT]
+    I[H_FREE_SLOT] = s
+    if g >= 0:
+        leave_engine(F, I, g, t)
+
+
+@compiled
+def count_live(F, I, g, t, change):
+    x = I[OF_ENGINE] + g * NGF
+    live = I[O_LIVE] + g
+    F[x + G_LIVE_AREA] += I[live] * (t - F[x + G_LIVE_SINCE])
+    F[x + G_LIVE_SINCE] = t
+    I[live] += change
+
+
+@compiled
+def leave_engine(F, I, g, t):
+    """A place is free on replica g: the gateway's queue moves up (cap_queue)."""
+    count_live(F, I, g, t, -1)
+    head = I[H_GQ_HEAD]
+    if head >= 0 and I[I[O_LIVE] + g] < I[H_LIMIT] and I[I[O_OPEN] + g] != 0:
+        remove(I, H_GQ_HEAD, H_GQ_TAIL, S_NEXT, S_PREV, head)
+        I[H_GQ] -= 1
+        submit(F, I, head, g, t)
+
+
+@compiled
+def submit(F, I, s, g, t):
+    """The stream joins the waiting list of engine g; an idle engine gets a kick."""
+    o = I[O_STREAM] + s * NSI
+    x = I[OF_STREAM] + s * NSF
+    e = I[O_ENGINE] + g * NEI
+    block = I[H_BLOCK]
+    if (I[o + S_PROMPT] + I[o + S_TOKENS] + block - 1) // block > I[H_BLOCKS]:
+        I[H_FAILED] += 1
+        write_result(F, I, s, FAILED_OUTCOME, t)
+        next_utterance(F, I, I[o + S_UTT], t)
+        I[o + S_STATE] = FREE
+        I[o + S_NEXT] = I[H_FREE_SLOT]
+        I[H_FREE_SLOT] = s
+        return
+    count_live(F, I, g, t, 1)
+    I[o + S_ENGINE] = g
+    I[o + S_STATE] = WAITING
+    F[x + X_ADMIT] = t
+    F[x + X_ENQUEUED] = t
+    append(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
+    I[e + E_WAITING] += 1
+    if I[e + E_STEPPING] == 0 and I[e + E_KICK] == 0:
+        I[e + E_KICK] = 1
+        F[I[OF_ENGINE] + g * NGF + G_KICK] = t
+        touch(F, I, g)
+
+
+@compiled
+def touch(F, I, g):
+    """Replay engine g's next event into the tournament tree."""
+    e = I[O_ENGINE] + g * NEI
+    x = I[OF_ENGINE] + g * NGF
+    t = 1e301
+    kind = KICK
+    if I[e + E_BUSY] > 0:
+        workers = I[H_WORKERS]
+        for w in range(g * workers, (g + 1) * workers):
+            if I[I[O_WORKER] + w * NWI + W_ROWS] > 0:
+                tw = F[I[OF_WORKER] + w * NVF + V_END]
+                if tw < t:
+                    t = tw
+                    kind = CODEC_END
+    if I[e + E_STEPPING] != 0 and F[x + G_END] < t:
+        t = F[x + G_END]
+        kind = STEP_END
+    if F[x + G_GATHER] < t:
+        t = F[x + G_GATHER]
+        kind = GATHER_END
+    if I[e + E_KICK] != 0 and F[x + G_KICK] < t:
+        t = F[x + G_KICK]
+        kind = KICK
+    ot = I[OF_TREE]
+    on = I[O_TREE]
+    p = I[on]  # leaves
+    kinds = on + 1
+    node = on + 1 + p
+    F[ot + g] = t
+    I[kinds + g] = kind
+    i = (p + g) >> 1
+    left = g & ~1
+    a = left
+    b = left + 1
+    while True:
+        ta = F[ot + a]
+        tb = F[ot + b]
+        winner = b if tb < ta or (tb == ta and I[kinds + b] < I[kinds + a]) else a
+        I[node + i] = winner
+        if i <= 1:
+            break
+        sibling = I[node + (i ^ 1)]
+        if i & 1:
+            a = sibling
+            b = winner
+        else:
+            a = winner
+            b = sibling
+        i >>= 1
+
+
+@compiled
+def replica_has_slack(F, I, s, g, t):
+    """True when every playing stream of replica g keeps ``lead`` under the batch with s in it."""
+    e = I[O_ENGINE] + g * NEI
+    x = I[OF_ENGINE] + g * NGF
+    o0 = I[O_STREAM]
+    prompt = I[o0 + s * NSI + S_PROMPT]
+    n = I[e + E_DECODING]
+    context = I[e + E_CONTEXT]
+    step = predicted_step(F, I, n + 1, n + 1, context + n + 1 + prompt)
+    joining = predicted_step(F, I, n + prompt, n + 1, context + n + prompt)
+    step = step * F[x + G_STRETCH]
+    lag = F[x + G_LAG] + joining * F[x + G_STRETCH]
+    r = I[e + E_RUN_HEAD]
+    while r >= 0:
+        o = o0 + r * NSI
+        if I[o + S_STATE] == DECODING and I[o + S_MODE] >= PLAYING:
+            missing = 0
+            if I[o + S_READY] == I[o + S_SENT]:
+                missing = I[o + S_DUE] - (I[e + E_STEP] - I[o + S_OFF])
+            play_end = F[I[OF_STREAM] + r * NSF + X_PLAY_END]
+            if slack_of(play_end, t, missing, step, lag) < F[K_LEAD]:
+                return False
+        r = I[o + S_NEXT]
+    return True
+
+
+@compiled
+def decide(F, I, s, t):
+    """The compiled policies: (action, replica)."""
+    n = I[H_ENGINES]
+    live = I[I[O_LIVE] : I[O_LIVE] + n]
+    open_ = I[I[O_OPEN] : I[O_OPEN] + n]
+    o = I[O_STREAM] + s * NSI
+    turn = I[H_TURN]
+    I[H_TURN] = turn + 1
+    if I[H_ROUTE] == LEAST_STREAMS:
+        g = least_streams(live, open_)
+    elif I[H_ROUTE] == ROUND_ROBIN:
+        g = round_robin(live, open_, turn)
+    else:
+        u = I[o + S_UTT]
+        a = I[o + S_ATTEMPTS]
+        g = power_of_two(
+            live, open_, uniform(I, P_ROUTE, u, 2 * a), uniform(I, P_ROUTE, u, 2 * a + 1)
+        )
+    if g < 0:
+        return REFUSE, 0
+    kind = I[H_ADMIT]
+    if kind == CAP:
+        return cap(live[g], I[H_LIMIT]), g
+    if kind == CAP_QUEUE:
+        return cap_queue(live[g], I[H_LIMIT], I[H_GQ], I[H_MAXQ]), g
+    if kind == SLACK and not replica_has_slack(F, I, s, g, t):
+        return REFUSE, g
+    return ADMIT, g
+
+
+@compiled
+def apply_decision(F, I, s, t, action, g):
+    if action == ADMIT:
+        submit(F, I, s, g, t)
+    elif action == QUEUE:
+        o = I[O_STREAM] + s * NSI
+        x = I[OF_STREAM] + s * NSF
+        I[o + S_STATE] = AT_GATEWAY
+        append(I, H_GQ_HEAD, H_GQ_TAIL, S_NEXT, S_PREV, s)
+        I[H_GQ] += 1
+        F[x + X_DEADLINE] = t + F[K_DEADLINE]
+        if F[K_DEADLINE] < 1e300:
+            push_timer(F, I, F[x + X_DEADLINE], T_DEADLINE, I[o + S_UTT])
+    else:
+        refuse(F, I, s, t)
+
+
+@compiled
+def refuse(F, I, s, t):
+    """Refused: back off and try again, or leave, or let the standby voice speak."""
+    o = I[O_STREAM] + s * NSI
+    u = I[o + S_UTT]
+    attempt = I[o + S_ATTEMPTS]
+    I[o + S_ATTEMPTS] = attempt + 1
+    if attempt < I[H_RETRIES]:
+        delay = F[K_BACKOFF]
+        for _ in range(attempt):
+            delay = delay * F[K_FACTOR]
+        if I[H_FULLJIT] != 0:
+            delay = delay * uniform(I, P_RETRY, u, attempt)
+        I[o + S_STATE] = BACKING_OFF
+        push_timer(F, I, t + delay, T_RETRY, u)
+        return
+    I[bin_at(F, I, t) + B_REFUSED] += 1
+    write_result(F, I, s, REFUSED, t)
+    if I[H_STANDBY] != 0:
+        next_utterance(F, I, u, t + I[o + S_TOKENS] * F[K_TOKEN_AUDIO])
+    elif I[H_CLOSED] != 0:
+        next_utterance(F, I, u, t)
+    else:
+        I[H_LIVE_CALLS] -= 1
+    maybe_free(F, I, s, t)
+
+
+@compiled
+def deadline_passes(F, I, u, t):
+    """A place did not come free in time (cap_queue)."""
+    s = I[I[O_RES] + u * NRI + R_SLOT]
+    if s < 0:
+        return
+    o = I[O_STREAM] + s * NSI
+    if I[o + S_STATE] != AT_GATEWAY or F[I[OF_STREAM] + s * NSF + X_DEADLINE] != t:
+        return
+    remove(I, H_GQ_HEAD, H_GQ_TAIL, S_NEXT, S_PREV, s)
+    I[H_GQ] -= 1
+    refuse(F, I, s, t)
+
+
+@compiled
+def patience_ends(F, I, u, t):
+    """The caller hangs up if nothing has been heard: the stream is cancelled everywhere."""
+    s = I[I[O_RES] + u * NRI + R_SLOT]
+    if s < 0:
+        return
+    o = I[O_STREAM] + s * NSI
+    x = I[OF_STREAM] + s * NSF
+    if heard_by(I[o + S_MODE], F[x + X_SINCE], F[x + X_START], t, F[K_MAX_WAIT]):
+        return
+    I[bin_at(F, I, t) + B_ABANDONED] += 1
+    write_result(F, I, s, ABANDONED, t)
+    I[H_LIVE_CALLS] -= 1
+    I[o + S_ABORT] = 1
+    g = I[o + S_ENGINE]
+    state = I[o + S_STATE]
+    e = I[O_ENGINE] + g * NEI
+    if state == AT_GATEWAY:
+        remove(I, H_GQ_HEAD, H_GQ_TAIL, S_NEXT, S_PREV, s)
+        I[H_GQ] -= 1
+    elif state == WAITING:
+        remove(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
+        I[e + E_WAITING] -= 1
+        I[H_DISCARDED] += I[o + S_GEN]
+    elif state == PREFILLING or state == DECODING:
+        I[e + E_ABORTS] += 1
+    elif state == GENERATED or state == ZOMBIE:
+        I[H_DISCARDED] += I[o + S_TOKENS]
+    if I[o + S_ACTIVE] != 0:
+        I[o + S_ACTIVE] = 0
+        I[e + E_ACTIVE] -= 1
+    if I[o + S_INQ] == 1:
+        remove(I, e + E_Q_HEAD, e + E_Q_TAIL, S_QNEXT, S_QPREV, s)
+        I[e + E_QUEUED] -= 1
+        I[o + S_INQ] = 0
+    if I[H_CLOSED] != 0:
+        I[H_LIVE_CALLS] += 1
+        next_utterance(F, I, u, t)
+    maybe_free(F, I, s, t)

@@ -1,0 +1,140 @@
+"""Where everything lies in the kernel's two arenas.
+
+The whole state of a pool is one float64 array F and one int64 array I: passing two arrays to a
+compiled function costs half a microsecond, passing twenty costs several.  Each begins with a
+header; the int header holds the offsets of the sections.  A stream is a row, a session's
+utterance is a row, an engine is a row.  Column names are module constants, frozen into the
+compiled code; sizes and offsets are data, so one compilation serves every scenario.
+"""
+
+import numpy as np
+
+
+def _columns(names: str) -> tuple[int, ...]:
+    return tuple(range(len(names.split())))
+
+
+# --- int header -------------------------------------------------------------------------------
+(
+    H_ENGINES, H_WORKERS, H_BLOCK, H_RING, H_CAP, H_MAX_SEQS, H_BUDGET, H_BLOCKS, H_RESERVE,
+    H_OVERLAP, H_NOISE, H_CODEC, H_SHARED, H_QUEUE, H_WINDOW, H_CONTEXT, H_SCHED, H_MAXTOK,
+    H_SEED, H_ROUTE, H_ADMIT, H_LIMIT, H_MAXQ, H_PYTHON, H_RETRIES, H_FULLJIT, H_STANDBY,
+    H_CLOSED, H_SESSIONS, H_UTTERANCES, H_BINS, H_CHUNKLOG,
+    # state
+    H_NEXT_SESSION, H_NEXT_UTT, H_TURN, H_SEQ, H_FREE_SLOT, H_HEAP, H_GQ_HEAD, H_GQ_TAIL, H_GQ,
+    H_DECISION, H_NCHUNKS, H_BIN, H_FIRST_WAITING, H_EVENTS, H_LIVE_CALLS, H_STEPS,
+    H_STREAM_STEPS, H_PREFILL_TOKENS, H_RECOMPUTED, H_PREEMPTIONS, H_DISCARDED, H_FAILED,
+    # offsets
+    O_STREAM, O_ENGINE, O_LIVE, O_OPEN, O_RINGS, O_NEED, O_WORKER, O_ROWS, O_HEAP_ID, O_TREE,
+    O_UTT, O_RES, O_SCHEDULE, O_SERIES, O_HIST, O_CHUNK_I, O_SESSION, O_CLEARED, O_GAPS,
+    # capacities
+    C_SLOTS, C_HEAP, C_CHUNKS,
+) = range(76)  # fmt: skip
+N_HEADER = 80
+
+# --- float header -----------------------------------------------------------------------------
+(
+    K_NOW, K_TOKEN_AUDIO, K_HORIZON, K_WARMUP, K_AUDIBLE, K_DELAY, K_PREBUFFER, K_REBUFFER,
+    K_MAX_WAIT, K_MAX_QUEUE, K_GATHER, K_DECODE_SLOW, K_CODEC_SLOW, K_DEADLINE, K_LEAD,
+    K_BACKOFF, K_FACTOR, K_RESOLUTION, K_NEXT_SAMPLE, K_FIRST_STALL, K_WASTED,
+    K_PARAMS,
+) = range(22)  # fmt: skip
+K_CODEC = K_PARAMS + 9
+N_FLOAT_HEADER = 40
+# float offsets live in the int header too
+(
+    OF_STREAM, OF_ENGINE, OF_WORKER, OF_HEAP_T, OF_TREE, OF_UTT, OF_RES, OF_ARRIVAL, OF_COMPUTE,
+    OF_NOISE, OF_JITTER, OF_CHUNK,
+) = range(80, 92)  # fmt: skip
+N_INT_HEADER = 96
+
+# --- stream rows ------------------------------------------------------------------------------
+(
+    S_STATE, S_UTT, S_ENGINE, S_PROMPT, S_TOKENS, S_GEN, S_COMPUTED, S_PLANNED, S_OFF, S_DUE,
+    S_READY, S_SENT, S_READY_TOK, S_SENT_TOK, S_NEXT, S_PREV, S_BNEXT, S_BPREV, S_BUCKET,
+    S_QNEXT, S_QPREV, S_INQ, S_ACTIVE, S_SEQ, S_ATTEMPTS, S_ABORT, S_PREEMPTS, S_MODE, S_STALLS,
+    S_AUDIBLE,
+) = range(30)  # fmt: skip
+NSI = 32
+(
+    X_PLAY_END, X_HELD, X_SINCE, X_FIRST, X_LAST, X_RECEIVED, X_STALL, X_STALL_MAX, X_A, X_C,
+    X_PACE, X_REQUEST, X_ADMIT, X_START, X_READY_AT, X_ENQUEUED, X_DEADLINE, X_LOST,
+) = range(18)  # fmt: skip
+NSF = 20
+
+# stream states
+FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED = range(8)
+
+# --- engine rows ------------------------------------------------------------------------------
+(
+    E_RUN_HEAD, E_RUN_TAIL, E_RUNNING, E_WAIT_HEAD, E_WAIT_TAIL, E_WAITING, E_DECODING, E_CONTEXT,
+    E_FREE, E_STEP, E_STEPPING, E_PARTIAL, E_KICK, E_CHUNKS, E_ABORTS, E_Q_HEAD, E_Q_TAIL, E_QUEUED,
+    E_BUSY, E_ACTIVE, E_FIRST_PREFILL, E_CODEC_DONE, E_CODEC_ROWS, E_STREAM_SECONDS,
+) = range(24)  # fmt: skip
+NEI = 24
+(
+    G_END, G_START, G_REM, G_SINCE, G_SLOW, G_GPU, G_HOST, G_GATHER, G_KICK, G_BUSY_GPU,
+    G_BUSY_HOST, G_BUSY_CODEC, G_STRETCH, G_LAG, G_BOUNDARY, G_SOLO, G_LIVE_SINCE, G_LIVE_AREA,
+) = range(18)  # fmt: skip
+NGF = 18
+
+# --- codec workers ----------------------------------------------------------------------------
+W_ROWS = 0
+NWI = 1
+V_END, V_REM, V_SINCE, V_SLOW, V_START = range(5)
+NVF = 5
+
+# --- tape and results: one row per utterance --------------------------------------------------
+U_TOKENS, U_PROMPT, U_SESSION = range(3)
+NUI = 3
+Y_THINK, Y_PATIENCE = range(2)
+NUF = 2
+R_SLOT, R_OUTCOME, R_CHUNKS, R_STALLS, R_AUDIBLE, R_PREEMPTS, R_ATTEMPTS, R_ENGINE = range(8)
+NRI = 8
+(
+    Z_REQUEST, Z_ADMIT, Z_START, Z_DONE, Z_PLAY_END, Z_STALL, Z_STALL_MAX, Z_A, Z_C, Z_PACE, Z_LOST
+) = range(11)  # fmt: skip
+NRF = 11
+
+# outcomes of an utterance
+PENDING, COMPLETED, REFUSED, ABANDONED, FAILED_OUTCOME = range(5)
+OUTCOMES = ("live", "completed", "refused", "abandoned", "failed")
+
+# --- chunk log --------------------------------------------------------------------------------
+L_UTT, L_INDEX, L_ENGINE, L_ROWS = range(4)
+NLI = 4
+M_READY, M_SENT, M_ARRIVE, M_AUDIO = range(4)
+NLF = 4
+
+# --- time series: one row per bin -------------------------------------------------------------
+(
+    B_CALLS, B_REFUSED, B_ABANDONED, B_STALLS, B_LIVE, B_RUNNING, B_WAITING, B_WAITING_MAX, B_QUEUED,
+    B_GATEWAY,
+) = range(10)  # fmt: skip
+NBI = 10
+
+# --- ratio histograms (gap before a chunk / its audio) ----------------------------------------
+FINE_PER_OCTAVE = 128
+COARSE_PER_OCTAVE = 16
+OCTAVES = 24
+LOWEST_EXPONENT = -12
+N_FINE = OCTAVES * FINE_PER_OCTAVE
+N_COARSE = OCTAVES * COARSE_PER_OCTAVE
+
+# event kinds, in the order in which ties are broken
+CODEC_END, STEP_END, GATHER_END, TIMER, ARRIVAL, KICK = range(6)
+# timer kinds (payload = kind << 40 | utterance)
+T_START, T_RETRY, T_DEADLINE, T_PATIENCE = range(4)
+
+# what a call of the kernel returns
+REACHED, DECIDE, GROW = range(3)
+
+# purposes of the counter hash
+P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE = 101, 102, 103, 104
+
+
+def quantile_edges(per_octave: int) -> np.ndarray:
+    """float64[n + 1]: the ratios at which the histogram's buckets begin (and the last ends)."""
+    i = np.arange(OCTAVES * per_octave + 1)
+    exponent = i // per_octave + LOWEST_EXPONENT
+    return np.ldexp(0.5 + (i % per_octave) / (2.0 * per_octave), exponent)

@@ -1,0 +1,354 @@
+"""The pool: the kernel's arenas, and SimPy's environment around them.
+
+``Pool.advance`` plays the compiled model up to a time and answers the decisions for which the
+kernel returns.  ``PoolEnvironment.step`` runs whichever comes first, the pool or SimPy's own
+queue (the pool on ties), so control processes see the same world as in the reference.
+"""
+
+from collections.abc import Callable
+from heapq import heappush
+from typing import Any
+
+import numpy as np
+import simpy
+from simpy.core import EmptySchedule
+from simpy.events import NORMAL, URGENT
+
+from voicesim.engine import layout as at
+from voicesim.engine.kernel.loop import run
+from voicesim.engine.record import RunRecord
+from voicesim.engine.spec import NEVER, PoolSpec
+from voicesim.policy.view import Decide, PoolView
+from voicesim.workload.tape import Tape
+
+# sections of the int arena: (header entry of the offset, rows by capacity name, width)
+_INT = (
+    (at.O_STREAM, "slots", at.NSI),
+    (at.O_ENGINE, "engines", at.NEI),
+    (at.O_LIVE, "engines", 1),
+    (at.O_OPEN, "engines", 1),
+    (at.O_RINGS, "rings", 1),
+    (at.O_NEED, "needs", 1),
+    (at.O_WORKER, "workers", at.NWI),
+    (at.O_ROWS, "rows", 1),
+    (at.O_HEAP_ID, "heap", 1),
+    (at.O_TREE, "tree", 1),
+    (at.O_UTT, "utterances", at.NUI),
+    (at.O_RES, "utterances", at.NRI),
+    (at.O_SCHEDULE, "schedule", 1),
+    (at.O_SERIES, "bins", at.NBI),
+    (at.O_GAPS, "bins", at.N_COARSE),
+    (at.O_HIST, "one", at.N_FINE),
+    (at.O_SESSION, "sessions", 1),
+    (at.O_CHUNK_I, "chunks", at.NLI),
+)
+_FLOAT = (
+    (at.OF_STREAM, "slots", at.NSF),
+    (at.OF_ENGINE, "engines", at.NGF),
+    (at.OF_WORKER, "workers", at.NVF),
+    (at.OF_HEAP_T, "heap", 1),
+    (at.OF_TREE, "tree", 1),
+    (at.OF_UTT, "utterances", at.NUF),
+    (at.OF_RES, "utterances", at.NRF),
+    (at.OF_ARRIVAL, "sessions", 1),
+    (at.OF_COMPUTE, "compute", 1),
+    (at.OF_NOISE, "noise", 1),
+    (at.OF_JITTER, "jitter", 1),
+    (at.OF_CHUNK, "chunks", at.NLF),
+)
+
+
+class Pool:
+    """State of one run; see voicesim.engine.spec for the parameters and the Tape for callers."""
+
+    def __init__(self, spec: PoolSpec, tape: Tape, decide: Decide | None = None):
+        self.spec = spec
+        self.tape = tape
+        self._decide = decide
+        self._answer = (0, 0)
+        workers = spec.codec.workers if spec.codec else 1
+        cap = spec.codec.cap if spec.codec else 1
+        leaves = 2
+        while leaves < spec.engines:
+            leaves *= 2
+        ring = 64
+        while ring < max(spec.schedule) + 2 and ring < 512:
+            ring *= 2
+        self._rows = {
+            "slots": 1024,
+            "engines": spec.engines,
+            "rings": spec.engines * ring,
+            "needs": spec.engines * spec.block_size,
+            "workers": spec.engines * workers,
+            "rows": spec.engines * workers * cap,
+            "heap": 4096 + spec.max_num_seqs + cap,
+            "tree": 1 + 2 * leaves,
+            "utterances": len(tape.tokens),
+            "schedule": len(spec.schedule),
+            "bins": spec.bins,
+            "one": 1,
+            "sessions": len(tape.arrival),
+            "compute": len(spec.step.compute_s),
+            "noise": 4096,
+            "jitter": 4096,
+            "chunks": (4096 + spec.max_num_seqs + cap) if spec.record_chunks else 0,
+        }
+        self.I = np.zeros(at.N_INT_HEADER, np.int64)
+        self.F = np.zeros(at.N_FLOAT_HEADER)
+        self._allocate(dict(self._rows))
+        self._write_header(ring, leaves, workers, cap)
+        self._write_tape(0)
+        self._free_slots(0)
+        self.view = PoolView(self)
+
+    # --- arenas -------------------------------------------------------------------------------
+
+    def _allocate(self, rows: dict[str, int]) -> None:
+        """(Re)build both arenas with these capacities, keeping what they hold."""
+        self.I = self._resized(self.I, _INT, at.N_INT_HEADER, rows, True)
+        self.F = self._resized(self.F, _FLOAT, at.N_FLOAT_HEADER, rows, False)
+        self._rows = rows
+        self.I[at.C_SLOTS] = rows["slots"]
+        self.I[at.C_HEAP] = rows["heap"]
+        self.I[at.C_CHUNKS] = rows["chunks"]
+
+    def _resized(self, old, sections, header: int, rows: dict[str, int], ints: bool):
+        size = header + sum(rows[name] * width for _, name, width in sections)
+        new = np.zeros(size, old.dtype)
+        new[:header] = old[:header]
+        offsets = new if ints else self.I
+        grown = len(old) > header
+        position = header
+        for entry, name, width in sections:
+            if grown:
+                start = int(offsets[entry])
+                length = self._rows[name] * width
+                new[position : position + length] = old[start : start + length]
+            offsets[entry] = position
+            position += rows[name] * width
+        return new
+
+    def section(self, entry: int) -> np.ndarray:
+        """A section as a 2-D array (rows, columns), by its header entry."""
+        for arena, sections in ((self.I, _INT), (self.F, _FLOAT)):
+            for e, name, width in sections:
+                if e == entry:
+                    start = int(self.I[entry])
+                    n = self._rows[name]
+                    return arena[start : start + n * width].reshape(n, width)
+        raise KeyError(entry)
+
+    def _write_header(self, ring: int, leaves: int, workers: int, cap: int) -> None:
+        s, I, F = self.spec, self.I, self.F
+        codec = s.codec
+        for entry, value in (
+            (at.H_ENGINES, s.engines), (at.H_WORKERS, workers), (at.H_BLOCK, s.block_size),
+            (at.H_RING, ring), (at.H_CAP, cap), (at.H_MAX_SEQS, s.max_num_seqs),
+            (at.H_BUDGET, s.budget), (at.H_BLOCKS, s.blocks), (at.H_RESERVE, s.reserve),
+            (at.H_OVERLAP, s.overlap), (at.H_NOISE, s.noise is not None),
+            (at.H_CODEC, codec is not None), (at.H_SHARED, bool(codec and codec.shared)),
+            (at.H_QUEUE, codec.queue if codec else 0), (at.H_WINDOW, codec.window if codec else 0),
+            (at.H_CONTEXT, codec.left_context if codec else 0), (at.H_SCHED, len(s.schedule)),
+            (at.H_MAXTOK, len(s.step.compute_s) - 1), (at.H_SEED, s.seed),
+            (at.H_ROUTE, s.routing), (at.H_ADMIT, s.admission), (at.H_LIMIT, s.limit),
+            (at.H_MAXQ, s.max_queued), (at.H_PYTHON, self._decide is not None),
+            (at.H_RETRIES, s.retries), (at.H_FULLJIT, s.full_jitter), (at.H_STANDBY, s.standby),
+            (at.H_CLOSED, self.tape.closed), (at.H_BINS, s.bins), (at.H_CHUNKLOG, s.record_chunks),
+            (at.H_GQ_HEAD, -1), (at.H_GQ_TAIL, -1), (at.H_DECISION, -1),
+            (at.H_NEXT_UTT, self.tape.callers if self.tape.closed else 0),
+        ):  # fmt: skip
+            I[entry] = int(value)
+        for entry, number in (
+            (at.K_TOKEN_AUDIO, s.token_audio), (at.K_HORIZON, s.horizon), (at.K_WARMUP, s.warmup),
+            (at.K_AUDIBLE, s.audible), (at.K_DELAY, s.delay), (at.K_PREBUFFER, s.prebuffer),
+            (at.K_REBUFFER, s.rebuffer), (at.K_MAX_WAIT, s.max_wait), (at.K_MAX_QUEUE, s.max_queue),
+            (at.K_GATHER, codec.gather if codec else 0.0), (at.K_DECODE_SLOW, s.decode_slowdown),
+            (at.K_CODEC_SLOW, s.codec_slowdown), (at.K_DEADLINE, s.deadline), (at.K_LEAD, s.lead),
+            (at.K_BACKOFF, s.backoff), (at.K_FACTOR, s.factor), (at.K_RESOLUTION, s.resolution),
+            (at.K_FIRST_STALL, NEVER),
+        ):  # fmt: skip
+            F[entry] = number
+        F[at.K_PARAMS : at.K_PARAMS + 9] = s.step.params
+        if codec:
+            F[at.K_CODEC : at.K_CODEC + 3] = codec.cost
+        self.section(at.OF_COMPUTE)[:, 0] = s.step.compute_s
+        self.section(at.OF_NOISE)[:, 0] = 1.0 if s.noise is None else s.noise
+        self.section(at.OF_JITTER)[:, 0] = s.jitter
+        self.section(at.O_SCHEDULE)[:, 0] = s.schedule
+        self.section(at.O_RINGS)[:] = -1
+        self.section(at.O_OPEN)[:] = 1
+        engines = self.section(at.O_ENGINE)
+        for column in (
+            at.E_RUN_HEAD, at.E_RUN_TAIL, at.E_WAIT_HEAD, at.E_WAIT_TAIL, at.E_Q_HEAD, at.E_Q_TAIL,
+            at.E_PARTIAL, at.E_FIRST_PREFILL,
+        ):  # fmt: skip
+            engines[:, column] = -1
+        engines[:, at.E_FREE] = s.blocks
+        floats = self.section(at.OF_ENGINE)
+        floats[:, at.G_GATHER] = NEVER
+        floats[:, at.G_STRETCH] = 1.0
+        self._write_tree(leaves)
+
+    def _write_tree(self, leaves: int) -> None:
+        tree = self.section(at.O_TREE)[:, 0]
+        tree[:] = 0
+        tree[0] = leaves
+        node = 1 + leaves
+        for i in range(leaves - 1, 0, -1):
+            tree[node + i] = tree[node + 2 * i] if 2 * i < leaves else 2 * i - leaves
+        self.section(at.OF_TREE)[:] = NEVER
+
+    def _write_tape(self, start: int) -> None:
+        """Copy the tape's rows from utterance ``start`` on."""
+        tape = self.tape
+        rows = self.section(at.O_UTT)
+        rows[start:, at.U_TOKENS] = tape.tokens[start:]
+        rows[start:, at.U_PROMPT] = tape.prompt[start:]
+        counts = np.diff(tape.first)
+        rows[:, at.U_SESSION] = np.repeat(np.arange(len(counts)), counts)
+        floats = self.section(at.OF_UTT)
+        floats[start:, at.Y_THINK] = tape.think[start:]
+        floats[start:, at.Y_PATIENCE] = tape.patience[start:]
+        self.section(at.O_RES)[start:, at.R_SLOT] = -1
+        self.section(at.OF_ARRIVAL)[:, 0] = tape.arrival
+        self.section(at.O_SESSION)[:, 0] = tape.first[: len(tape.arrival)]
+        self.I[at.H_SESSIONS] = len(tape.arrival)
+        self.I[at.H_UTTERANCES] = len(tape.tokens)
+
+    def _free_slots(self, start: int) -> None:
+        """Chain the stream rows from ``start`` on behind the free list's head."""
+        links = self.section(at.O_STREAM)[:, at.S_NEXT]
+        n = len(links)
+        links[start:n] = np.arange(start + 1, n + 1)
+        links[n - 1] = -1 if start == 0 else self.I[at.H_FREE_SLOT]
+        self.I[at.H_FREE_SLOT] = start
+
+    def _grow(self) -> None:
+        """Make room where the kernel found too little of it."""
+        I, rows = self.I, dict(self._rows)
+        margin = int(I[at.H_MAX_SEQS] + I[at.H_CAP] + 8)
+        links = self.section(at.O_STREAM)[:, at.S_NEXT]
+        slots = rows["slots"]
+        full = links[I[at.H_FREE_SLOT]] < 0
+        if full:
+            rows["slots"] *= 2
+        if I[at.H_HEAP] + margin > rows["heap"]:
+            rows["heap"] *= 2
+        if self.spec.record_chunks and I[at.H_NCHUNKS] + margin > rows["chunks"]:
+            rows["chunks"] *= 2
+        old = rows["utterances"]
+        more = self.tape.closed and I[at.H_NEXT_UTT] + margin > old
+        if more:
+            self.tape = self.tape.extend()
+            rows["utterances"] = len(self.tape.tokens)
+        self._allocate(rows)
+        if full:
+            self._free_slots(slots)
+        if more:
+            self._write_tape(old)
+        self.view.refresh()
+
+    # --- running ------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """Simulated time of the last event or bound (s)."""
+        return float(self.F[at.K_NOW])
+
+    def advance(self, until: float) -> None:
+        """Play every event up to and including ``until`` (s)."""
+        action, replica = 0, 0
+        while True:
+            status = run(self.F, self.I, until, action, replica)
+            if status == at.REACHED:
+                return
+            if status == at.GROW:
+                self._grow()
+                action, replica = self._answer
+            else:
+                assert self._decide is not None
+                action, replica = self._answer = self._decide(self.view)
+
+    def next_event(self) -> float:
+        """Time of the pool's next event (s), NEVER if none."""
+        tree = self.section(at.O_TREE)[:, 0]
+        t = float(self.section(at.OF_TREE)[tree[2 + tree[0]], 0])
+        if self.I[at.H_HEAP] > 0:
+            t = min(t, float(self.section(at.OF_HEAP_T)[0, 0]))
+        n = self.I[at.H_NEXT_SESSION]
+        if n < self.I[at.H_SESSIONS]:
+            t = min(t, float(self.section(at.OF_ARRIVAL)[n, 0]))
+        return t
+
+    def set_open(self, replica: int, is_open: bool) -> None:
+        """Let a replica take new streams, or not (drain)."""
+        self.section(at.O_OPEN)[replica, 0] = int(is_open)
+
+
+class PoolEnvironment(simpy.Environment):
+    """A SimPy environment in which a pool lives beside ordinary processes."""
+
+    def __init__(self, pool: Pool):
+        super().__init__()
+        self.pool = pool
+
+    def step(self) -> None:
+        """Play the pool up to the next event of SimPy's queue, then that event."""
+        if not self._queue:
+            raise EmptySchedule
+        if self._queue[0][1] != URGENT:  # a new process starts before the pool moves on
+            self.pool.advance(self._queue[0][0])
+        super().step()
+
+    def at(self, t: float) -> simpy.Event:
+        """An event at the absolute time t (timeouts are relative, and now + (t - now) != t)."""
+        event = simpy.Event(self)
+        event._ok = True
+        event._value = None
+        heappush(self._queue, (t, NORMAL, next(self._eid), event))
+        return event
+
+
+ControlProcess = Callable[[simpy.Environment, Any], Any]
+"""A control process: a generator function of (env, pool) whose env is SimPy's."""
+
+
+def record(pool: Pool) -> RunRecord:
+    """The results of a pool's run so far (copies, so the arenas may go)."""
+    I, F = pool.I, pool.F
+    engines, floats = pool.section(at.O_ENGINE), pool.section(at.OF_ENGINE)
+    logged = int(I[at.H_NCHUNKS])
+    stalled = F[at.K_FIRST_STALL] < NEVER
+    utterances = pool.section(at.O_RES).copy()
+    utterances[:, at.R_SLOT] = -1  # the kernel's own bookkeeping
+    return RunRecord(
+        utterance_i=utterances,
+        utterance_f=pool.section(at.OF_RES).copy(),
+        series=pool.section(at.O_SERIES).copy(),
+        gaps=pool.section(at.O_GAPS).copy(),
+        gap_hist=pool.section(at.O_HIST)[0].copy(),
+        chunk_i=pool.section(at.O_CHUNK_I)[:logged].copy(),
+        chunk_f=pool.section(at.OF_CHUNK)[:logged].copy(),
+        busy={
+            "decode": floats[:, at.G_BUSY_GPU].copy(),
+            "host": floats[:, at.G_BUSY_HOST].copy(),
+            "codec": floats[:, at.G_BUSY_CODEC].copy(),
+        },
+        live_area=floats[:, at.G_LIVE_AREA].copy(),
+        counters={
+            "steps": int(I[at.H_STEPS]),
+            "stream_steps": int(I[at.H_STREAM_STEPS]),
+            "prefill_tokens": int(I[at.H_PREFILL_TOKENS]),
+            "recomputed_tokens": int(I[at.H_RECOMPUTED]),
+            "preemptions": int(I[at.H_PREEMPTIONS]),
+            "discarded_tokens": int(I[at.H_DISCARDED]),
+            "failed": int(I[at.H_FAILED]),
+            "codec_batches": int(engines[:, at.E_CODEC_DONE].sum()),
+            "codec_rows": int(engines[:, at.E_CODEC_ROWS].sum()),
+            "live_calls": int(I[at.H_LIVE_CALLS]),
+            "events": int(I[at.H_EVENTS]),
+        },
+        first_stall=float(F[at.K_FIRST_STALL]) if stalled else float("inf"),
+        first_stall_waiting=int(I[at.H_FIRST_WAITING]),
+        now=float(F[at.K_NOW]),
+    )

@@ -1,0 +1,35 @@
+"""What a run leaves behind, the same from kernel and reference."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass
+class RunRecord:
+    """Raw results of one run; columns as in voicesim.engine.layout.
+
+    utterance_i: int64[U, 8], utterance_f: float64[U, 11], one row per utterance of the tape.
+    series: int64[bins, 10]; gaps: int64[bins, 384] coarse and gap_hist: int64[3072] fine
+    histogram of gap / audio per chunk.  chunk_i: int64[n, 4], chunk_f: float64[n, 4].
+    busy: seconds inside the observed window by stage, one float64[engines] each.
+    live_area: float64[engines], integral of live streams over time (stream seconds).
+    counters: steps, stream_steps, prefill_tokens, recomputed_tokens, preemptions,
+    discarded_tokens, failed, codec_batches, codec_rows, live_calls, events.
+    first_stall: start of the first audible stall (s, inf if none) and the engine's waiting
+    gauge when it was known.
+    """
+
+    utterance_i: np.ndarray
+    utterance_f: np.ndarray
+    series: np.ndarray
+    gaps: np.ndarray
+    gap_hist: np.ndarray
+    chunk_i: np.ndarray
+    chunk_f: np.ndarray
+    busy: dict[str, np.ndarray]
+    live_area: np.ndarray
+    counters: dict[str, int]
+    first_stall: float
+    first_stall_waiting: int
+    now: float

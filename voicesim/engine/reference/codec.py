@@ -1,0 +1,163 @@
+"""The codec stage of one replica: chunks of many streams, vocoded in batches, then delivered."""
+
+from typing import Any
+
+from voicesim.engine import cost
+from voicesim.engine import layout as at
+from voicesim.engine.reference.stream import Stream
+from voicesim.engine.reference.timeline import Work
+from voicesim.listener.player import PLAYING
+from voicesim.policy.admission import LAG_WEIGHT
+
+FIFO, WINDOW, EDF = range(3)
+
+
+class Codec:
+    """Queue, gather window, workers.  A stream has at most one chunk here at a time."""
+
+    def __init__(self, engine: Any):
+        self.engine, self.world, self.env = engine, engine.world, engine.env
+        self.spec = engine.spec.codec
+        self.schedule = engine.spec.schedule
+        self.queue: list[Stream] = []
+        self.batches: dict[int, tuple[Work, list[Stream]]] = {}  # by worker
+        self.active = 0
+        self.gather_at: float | None = None
+        self.lag = 0.0
+        self.busy = 0.0
+        self.batches_done = self.rows_done = 0
+
+    def chunk_tokens(self, index: int, sent: int, tokens: int) -> int:
+        """Tokens in chunk ``index`` of a stream of which ``sent`` are out."""
+        size = self.schedule[min(index, len(self.schedule) - 1)]
+        return min(size, tokens - sent)
+
+    def chunk_ready(self, stream: Stream) -> None:
+        """The decoder has filled a chunk of this stream."""
+        stream.ready += 1
+        if self.spec is None:
+            stream.queued_at = self.env.now
+            self.deliver(stream, 1)
+        elif stream.in_codec == 0:
+            self.enqueue(stream)
+
+    def enqueue(self, stream: Stream) -> None:
+        stream.queued_at = self.env.now
+        stream.in_codec = 1
+        self.queue.append(stream)
+
+    # --- batches ------------------------------------------------------------------------------
+
+    def dispatch(self, timer_fired: bool = False) -> None:
+        """Start batches while a worker is idle and the gather window allows."""
+        if self.spec is None:
+            return
+        while len(self.batches) < self.spec.workers:
+            eligible = self.eligible()
+            if not eligible:
+                break
+            if self.spec.gather > 0.0 and len(eligible) < self.spec.cap and not timer_fired:
+                self.open_gather_window()
+                break
+            timer_fired = False
+            self.gather_at = None
+            self.start_batch(min(len(eligible), self.spec.cap))
+
+    def open_gather_window(self) -> None:
+        """Wait for company, counted from when a worker was idle and a chunk was there."""
+        if self.gather_at is not None:
+            return
+        self.gather_at = self.env.now + self.spec.gather
+        timer = self.env.at(self.gather_at, at.GATHER_END, self.engine.number)
+        timer.callbacks.append(self.gathered)
+
+    def gathered(self, _: Any) -> None:
+        if self.gather_at == self.env.now:
+            self.gather_at = None
+            self.dispatch(timer_fired=True)
+
+    def eligible(self) -> list[Stream]:
+        """All that wait; under a bounded window only those of its K active streams."""
+        if self.spec.queue != WINDOW:
+            return self.queue
+        for stream in self.queue:
+            if not stream.active and self.active < self.spec.window:
+                stream.active = True
+                self.active += 1
+        return [s for s in self.queue if s.active]
+
+    def pick(self) -> Stream:
+        """The next stream under the queue policy (first of equals)."""
+        if self.spec.queue == EDF:
+            return min(self.queue, key=self.due_time)
+        return self.eligible()[0] if self.spec.queue == FIFO else self.first_active()
+
+    def first_active(self) -> Stream:
+        return next(s for s in self.queue if s.active)
+
+    @staticmethod
+    def due_time(stream: Stream) -> float:
+        """A silent listener is due at once, a playing one when the buffer runs out."""
+        return stream.queued_at if stream.mode < PLAYING else stream.play_end
+
+    def start_batch(self, rows: int) -> None:
+        worker = next(w for w in range(self.spec.workers) if w not in self.batches)
+        batch = []
+        frames = 0
+        for _ in range(rows):
+            stream = self.pick()
+            self.queue.remove(stream)
+            stream.in_codec = 2
+            new = self.chunk_tokens(stream.sent, stream.sent_tokens, stream.tokens)
+            frames += new + min(self.spec.left_context, stream.sent_tokens)
+            if stream.active and stream.sent_tokens + new == stream.tokens:
+                self.deactivate(stream)
+            batch.append(stream)
+        seconds = float(cost.codec_seconds(self.spec.cost, float(rows), float(frames)))
+        number = self.engine.number * self.spec.workers + worker
+        work = Work(self.env, seconds, at.CODEC_END, number)
+        work.done.callbacks.append(lambda _: self.end_batch(worker))
+        self.batches[worker] = (work, batch)
+        self.reshare()
+
+    def deactivate(self, stream: Stream) -> None:
+        stream.active = False
+        self.active -= 1
+
+    def end_batch(self, worker: int) -> None:
+        work, batch = self.batches.pop(worker)
+        self.batches_done += 1
+        self.rows_done += len(batch)
+        self.busy += self.world.observed(work.started, self.env.now)
+        for stream in batch:
+            if stream.aborted:
+                stream.in_codec = 0
+                self.world.maybe_forget(stream)
+                continue
+            self.deliver(stream, len(batch))
+            if stream.in_codec == 2:
+                stream.in_codec = 0
+                if stream.ready > stream.sent:
+                    self.enqueue(stream)
+        self.reshare()
+        self.dispatch()
+
+    def reshare(self) -> None:
+        """Decoder and codec batches slow each other down while they overlap on one GPU."""
+        if self.spec is None:
+            return
+        engine, n = self.engine, len(self.batches)
+        shared = self.spec.shared
+        if engine.stepping:
+            engine.step.slow_to(engine.spec.decode_slowdown if shared and n > 0 else 1.0)
+        beside = engine.spec.codec_slowdown if shared and engine.stepping else 1.0
+        for work, _ in self.batches.values():
+            work.slow_to(n * beside)
+
+    # --- to the listener ----------------------------------------------------------------------
+
+    def deliver(self, stream: Stream, rows: int) -> None:
+        """The stream's next chunk leaves the server."""
+        new = self.chunk_tokens(stream.sent, stream.sent_tokens, stream.tokens)
+        self.lag += LAG_WEIGHT * ((self.env.now - stream.queued_at) - self.lag)
+        self.world.send(stream, new, rows)

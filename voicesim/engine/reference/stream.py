@@ -1,0 +1,65 @@
+"""One stream: an utterance on its way from request to the listener's ear."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from voicesim.engine import layout as at
+from voicesim.listener import player
+
+
+@dataclass(eq=False)
+class Stream:
+    """State of one utterance.  Times in s, lengths in tokens."""
+
+    utterance: int
+    session: int
+    prompt: int
+    tokens: int
+    requested: float
+    settled: Any = None  # event: the value is the outcome
+    state: int = at.FREE
+    attempts: int = 0
+    aborted: bool = False
+    engine: Any = None
+    admitted: float = -1.0
+    deadline: float = 0.0
+    # at the engine
+    generated: int = 0
+    computed: int = 0
+    planned: int = 0
+    blocks: int = 0
+    preemptions: int = 0
+    due: int = 0
+    # at the codec
+    ready: int = 0
+    sent: int = 0
+    sent_tokens: int = 0
+    in_codec: int = 0  # 0 no, 1 queued, 2 in a batch
+    active: bool = False
+    queued_at: float = 0.0
+    # at the listener
+    mode: int = player.SILENT
+    play_end: float = 0.0
+    held: float = 0.0
+    since: float = 0.0
+    started: float = -1.0
+    first_arrival: float = 0.0
+    last_arrival: float = 0.0
+    received: float = 0.0
+    lost: float = 0.0
+    stalls: list[float] = field(default_factory=list)
+    stall_total: float = 0.0
+    audible: int = 0
+    worst_a: float = 0.0
+    worst_c: float = 0.0
+    worst_pace: float = -1.0
+
+    @property
+    def decoding(self) -> bool:
+        """Takes one token a step."""
+        return self.state in (at.DECODING, at.ZOMBIE)
+
+    @property
+    def fully_sent(self) -> bool:
+        """The last chunk has left the server."""
+        return self.sent_tokens == self.tokens

@@ -1,0 +1,422 @@
+"""The run: sessions, the gateway that admits and routes, the network and the listeners."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import frexp
+from typing import Any
+
+import numpy as np
+
+from voicesim.engine import layout as at
+from voicesim.engine.record import RunRecord
+from voicesim.engine.reference.engine import Engine
+from voicesim.engine.reference.stream import Stream
+from voicesim.engine.reference.timeline import Timeline
+from voicesim.engine.spec import INF, PoolSpec
+from voicesim.listener import player
+from voicesim.policy import admission, routing
+from voicesim.policy.admission import ADMIT, QUEUE, REFUSE
+from voicesim.policy.view import Request
+from voicesim.workload.rng import hash_key_py, table_index_py, to_unit_py
+from voicesim.workload.tape import Tape
+
+
+class World:
+    """Everything of one reference run."""
+
+    def __init__(self, spec: PoolSpec, tape: Tape, decide: Any = None):
+        self.spec, self.tape, self.decide = spec, tape, decide
+        self.env = Timeline()
+        self.counters = dict.fromkeys(
+            ("steps", "stream_steps", "prefill_tokens", "recomputed_tokens", "preemptions",
+             "discarded_tokens", "failed", "live_calls"), 0,
+        )  # fmt: skip
+        self.first_stall, self.first_stall_waiting = INF, 0
+        self.series = np.zeros((spec.bins, at.NBI), np.int64)
+        self.gaps = np.zeros((spec.bins, at.N_COARSE), np.int64)
+        self.gap_hist = np.zeros(at.N_FINE, np.int64)
+        self.chunks: list[tuple[Any, ...]] = []
+        self.rows_i: dict[int, list[int]] = {}
+        self.rows_f: dict[int, list[float]] = {}
+        self.live: dict[int, Stream] = {}
+        self.gateway: deque[Stream] = deque()
+        self.turn = 0
+        self.asking: Stream | None = None
+        self.next_utterance = tape.callers
+        self.engines = [Engine(self, g) for g in range(spec.engines)]
+        self.env.process(self.sampler())
+        for k in range(len(tape.arrival)):
+            self.env.process(self.session(k))
+
+    # --- sessions -----------------------------------------------------------------------------
+
+    def session(self, k: int) -> Any:
+        """One caller: utterance after utterance, with pauses to think."""
+        t = float(self.tape.arrival[k])
+        yield self.env.at(t, at.ARRIVAL, k)
+        self.counters["live_calls"] += 1
+        self.series[self.bin(t), at.B_CALLS] += 1
+        u, last = int(self.tape.first[k]), int(self.tape.first[k + 1]) - 1
+        while True:
+            stream = self.begin(u, k)
+            goes_on_at = yield from self.utterance(stream)
+            if goes_on_at is None:
+                break
+            t = goes_on_at + float(self.tape.think[u])
+            if self.tape.closed:
+                if t > self.spec.horizon:
+                    break
+                u = self.next_utterance
+                self.next_utterance += 1
+                if u >= len(self.tape.tokens):
+                    self.tape = self.tape.extend()
+            elif u == last:
+                break
+            else:
+                u += 1
+            yield self.env.at(t, at.TIMER, (at.T_START << 40) | u)
+        self.counters["live_calls"] -= 1
+
+    def begin(self, u: int, session: int) -> Stream:
+        now = self.env.now
+        stream = Stream(u, session, int(self.tape.prompt[u]), int(self.tape.tokens[u]), now)
+        self.live[u] = stream
+        patience = float(self.tape.patience[u])
+        if patience < INF:
+            timer = self.env.at(now + patience, at.TIMER, (at.T_PATIENCE << 40) | u)
+            timer.callbacks.append(lambda _: self.patience_ends(stream))
+        return stream
+
+    def utterance(self, stream: Stream) -> Any:
+        """From request to the end of playback; returns when the caller may go on, or None."""
+        stream.settled = self.env.event()
+        self.request(stream)
+        outcome, t = yield stream.settled
+        if outcome == at.REFUSED and self.spec.standby:
+            return t + stream.tokens * self.spec.token_audio
+        if outcome in (at.REFUSED, at.ABANDONED):
+            return t if self.tape.closed else None
+        return t
+
+    # --- the gateway --------------------------------------------------------------------------
+
+    def request(self, stream: Stream) -> None:
+        """Ask the policies; act on their answer."""
+        if self.decide is not None:
+            self.asking = stream
+            action, g = self.decide(ReferenceView(self))
+        else:
+            action, g = self.built_in(stream)
+        if action == ADMIT:
+            self.admit(stream, self.engines[g])
+        elif action == QUEUE:
+            stream.state = at.AT_GATEWAY
+            self.gateway.append(stream)
+            stream.deadline = self.env.now + self.spec.deadline
+            if self.spec.deadline < INF:
+                number = (at.T_DEADLINE << 40) | stream.utterance
+                timer = self.env.at(stream.deadline, at.TIMER, number)
+                timer.callbacks.append(lambda _: self.deadline_passes(stream))
+        else:
+            self.refuse(stream)
+
+    def built_in(self, stream: Stream) -> tuple[int, int]:
+        spec = self.spec
+        live = [e.live for e in self.engines]
+        open_ = [int(e.open) for e in self.engines]
+        turn, self.turn = self.turn, self.turn + 1
+        if spec.routing == routing.LEAST_STREAMS:
+            g = routing.least_streams(live, open_)
+        elif spec.routing == routing.ROUND_ROBIN:
+            g = routing.round_robin(live, open_, turn)
+        else:
+            u, a = stream.utterance, stream.attempts
+            u1, u2 = (self.uniform(at.P_ROUTE, u, 2 * a + i) for i in (0, 1))
+            g = routing.power_of_two(live, open_, u1, u2)
+        if g < 0:
+            return REFUSE, 0
+        if spec.admission == admission.CAP:
+            return admission.cap(live[g], spec.limit), g
+        if spec.admission == admission.CAP_QUEUE:
+            return admission.cap_queue(live[g], spec.limit, len(self.gateway), spec.max_queued), g
+        if spec.admission == admission.SLACK and not self.has_slack(stream, self.engines[g]):
+            return REFUSE, g
+        return ADMIT, g
+
+    def has_slack(self, stream: Stream, engine: Engine) -> bool:
+        decoding = [s for s in engine.running if s.decoding]
+        n, context = len(decoding), sum(s.computed for s in decoding)
+        step = engine.predicted_step(n + 1, n + 1, context + n + 1 + stream.prompt)
+        joining = engine.predicted_step(n + stream.prompt, n + 1, context + n + stream.prompt)
+        step = step * engine.stretch
+        lag = engine.codec.lag + joining * engine.stretch
+        for s in engine.running:
+            if s.state == at.DECODING and s.mode >= player.PLAYING:
+                missing = s.due - s.generated if s.ready == s.sent else 0
+                slack = admission.slack_of(s.play_end, self.env.now, missing, step, lag)
+                if slack < self.spec.lead:
+                    return False
+        return True
+
+    def admit(self, stream: Stream, engine: Engine) -> None:
+        if engine.blocks_for(stream.prompt + stream.tokens) > self.spec.blocks:
+            self.counters["failed"] += 1
+            self.write(stream, at.FAILED_OUTCOME, self.env.now)
+            stream.state = at.FREE
+            self.env.fire(stream.settled, (at.FAILED_OUTCOME, self.env.now))
+            return
+        self.count_live(engine, 1)
+        engine.submit(stream)
+
+    def refuse(self, stream: Stream) -> None:
+        spec, now = self.spec, self.env.now
+        attempt = stream.attempts
+        stream.attempts += 1
+        if attempt < spec.retries:
+            delay = spec.backoff
+            for _ in range(attempt):
+                delay = delay * spec.factor
+            if spec.full_jitter:
+                delay = delay * self.uniform(at.P_RETRY, stream.utterance, attempt)
+            stream.state = at.BACKING_OFF
+            timer = self.env.at(now + delay, at.TIMER, (at.T_RETRY << 40) | stream.utterance)
+            timer.callbacks.append(lambda _: None if stream.aborted else self.request(stream))
+            return
+        self.series[self.bin(now), at.B_REFUSED] += 1
+        self.write(stream, at.REFUSED, now)
+        self.env.fire(stream.settled, (at.REFUSED, now))
+        self.maybe_forget(stream)
+
+    def deadline_passes(self, stream: Stream) -> None:
+        if stream.state == at.AT_GATEWAY and stream.deadline == self.env.now:
+            self.gateway.remove(stream)
+            self.refuse(stream)
+
+    def patience_ends(self, stream: Stream) -> None:
+        """Nothing heard in time: the caller hangs up, the stream is cancelled everywhere."""
+        now = self.env.now
+        if self.live.get(stream.utterance) is not stream or stream.utterance in self.rows_i:
+            return
+        if player.heard_by(stream.mode, stream.since, stream.started, now, self.spec.max_wait):
+            return
+        self.series[self.bin(now), at.B_ABANDONED] += 1
+        self.write(stream, at.ABANDONED, now)
+        stream.aborted = True
+        if stream.state == at.AT_GATEWAY:
+            self.gateway.remove(stream)
+        elif stream.state == at.WAITING:
+            stream.engine.waiting.remove(stream)
+            self.counters["discarded_tokens"] += stream.generated
+        elif stream.state in (at.GENERATED, at.ZOMBIE):
+            self.counters["discarded_tokens"] += stream.tokens
+        if stream.active:
+            stream.engine.codec.deactivate(stream)
+        if stream.in_codec == 1:
+            stream.engine.codec.queue.remove(stream)
+            stream.in_codec = 0
+        self.env.fire(stream.settled, (at.ABANDONED, now))
+        self.maybe_forget(stream)
+
+    def maybe_forget(self, stream: Stream) -> None:
+        """Once engine, codec and listener have let go of it, its place is free."""
+        if stream.state in (at.PREFILLING, at.DECODING, at.ZOMBIE) or stream.in_codec == 2:
+            return
+        self.live.pop(stream.utterance, None)
+        stream.state = at.FREE
+        engine = stream.engine
+        if engine is None:
+            return
+        self.count_live(engine, -1)
+        if self.gateway and engine.live < self.spec.limit and engine.open:
+            self.admit(self.gateway.popleft(), engine)
+
+    def count_live(self, engine: Engine, change: int) -> None:
+        now = self.env.now
+        engine.live_area += engine.live * (now - engine.live_since)
+        engine.live_since = now
+        engine.live += change
+
+    # --- the network and the listener ---------------------------------------------------------
+
+    def send(self, stream: Stream, new: int, rows: int) -> None:
+        """A chunk of ``new`` tokens travels and reaches the player."""
+        spec, index = self.spec, stream.sent
+        stream.sent += 1
+        stream.sent_tokens += new
+        last = stream.fully_sent
+        audio = new * spec.token_audio
+        key = hash_key_py(spec.seed, at.P_NETWORK, stream.utterance, index)
+        arrive = self.env.now + (spec.delay + float(spec.jitter[table_index_py(key)]))
+        if index == 0:
+            stream.first_arrival = arrive
+        else:
+            arrive = max(arrive, stream.last_arrival)  # order is kept on the way
+            self.count_gap(stream, arrive - stream.last_arrival, audio, arrive)
+        stream.last_arrival = arrive
+        stream.worst_a = max(stream.worst_a, (arrive - stream.first_arrival) - stream.received)
+        stream.received += audio
+        stream.worst_c = max(stream.worst_c, (arrive - stream.first_arrival) - stream.received)
+        (stream.mode, stream.play_end, stream.held, stream.since, stall, started, lost) = (
+            player.deliver(
+                stream.mode, stream.play_end, stream.held, stream.since, arrive, audio, last,
+                spec.prebuffer, spec.rebuffer, spec.max_wait, spec.max_queue,
+            )
+        )  # fmt: skip
+        stream.lost += lost
+        if started >= 0.0:
+            stream.started = started
+        if stall > 0.0:
+            self.count_stall(stream, stall, arrive)
+        if spec.record_chunks:
+            self.chunks.append(
+                (stream.utterance, index, stream.engine.number, rows,
+                 stream.queued_at, self.env.now, arrive, audio)
+            )  # fmt: skip
+        if last:
+            self.write(stream, at.COMPLETED, arrive)
+            self.env.fire(stream.settled, (at.COMPLETED, stream.play_end))
+            stream.in_codec = 0
+            self.maybe_forget(stream)
+
+    def count_gap(self, stream: Stream, gap: float, audio: float, arrive: float) -> None:
+        """Pace = audio of a chunk / the gap before it."""
+        bucket = ratio_bucket(gap / audio)
+        per = at.FINE_PER_OCTAVE // at.COARSE_PER_OCTAVE
+        self.gaps[self.bin(arrive), bucket // per] += 1
+        if stream.requested >= self.spec.warmup:
+            self.gap_hist[bucket] += 1
+        if gap > 0.0 and (stream.worst_pace < 0.0 or audio / gap < stream.worst_pace):
+            stream.worst_pace = audio / gap
+
+    def count_stall(self, stream: Stream, stall: float, arrive: float) -> None:
+        stream.stalls.append(stall)
+        stream.stall_total += stall
+        if stall > self.spec.audible:
+            began = arrive - stall
+            stream.audible += 1
+            self.series[self.bin(began), at.B_STALLS] += 1
+            if stream.requested >= self.spec.warmup and began < self.first_stall:
+                self.first_stall = began
+                self.first_stall_waiting = len(stream.engine.waiting)
+
+    # --- recording ----------------------------------------------------------------------------
+
+    def bin(self, t: float) -> int:
+        return min(int(t / self.spec.resolution), self.spec.bins - 1)
+
+    def observed(self, a: float, b: float) -> float:
+        return max(0.0, min(b, self.spec.horizon) - max(a, self.spec.warmup))
+
+    def uniform(self, purpose: int, i: int, j: int) -> float:
+        return to_unit_py(hash_key_py(self.spec.seed, purpose, i, j))
+
+    def write(self, s: Stream, outcome: int, t: float) -> None:
+        engine = -1 if s.engine is None else s.engine.number
+        self.rows_i[s.utterance] = [
+            -1, outcome, s.sent, len(s.stalls), s.audible, s.preemptions, s.attempts, engine
+        ]  # fmt: skip
+        self.rows_f[s.utterance] = [
+            s.requested, s.admitted, s.started, t, s.play_end, s.stall_total,
+            max(s.stalls, default=0.0), s.worst_a, s.worst_c, s.worst_pace, s.lost,
+        ]  # fmt: skip
+
+    def sampler(self) -> Any:
+        """Gauges at the edge of every bin, before anything else of that instant."""
+        for k in range(self.spec.bins):
+            yield self.env.at(k * self.spec.resolution, -1, 0)
+            waiting = [len(e.waiting) for e in self.engines]
+            row = self.series[self.bin(self.env.now)]
+            row[at.B_LIVE] = sum(e.live for e in self.engines)
+            row[at.B_RUNNING] = sum(len(e.running) for e in self.engines)
+            row[at.B_WAITING] = sum(waiting)
+            row[at.B_WAITING_MAX] = max(waiting)
+            row[at.B_QUEUED] = sum(len(e.codec.queue) for e in self.engines)
+            row[at.B_GATEWAY] = len(self.gateway)
+
+    def set_open(self, replica: int, is_open: bool) -> None:
+        """Let a replica take new streams, or not (drain)."""
+        self.engines[replica].open = is_open
+
+    def record(self) -> RunRecord:
+        utterances = len(self.tape.tokens)
+        ints = np.zeros((utterances, at.NRI), np.int64)
+        floats = np.zeros((utterances, at.NRF))
+        ints[:, at.R_SLOT] = -1
+        for u, row in self.rows_i.items():
+            ints[u] = row
+            floats[u] = self.rows_f[u]
+        engines = self.engines
+        chunks = self.chunks
+        return RunRecord(
+            ints, floats, self.series, self.gaps, self.gap_hist,
+            np.array([c[:4] for c in chunks], np.int64).reshape(-1, 4),
+            np.array([c[4:] for c in chunks], float).reshape(-1, 4),
+            {
+                "decode": np.array([e.busy_gpu for e in engines]),
+                "host": np.array([e.busy_host for e in engines]),
+                "codec": np.array([e.codec.busy for e in engines]),
+            },
+            np.array([e.live_area for e in engines]),
+            {
+                **self.counters,
+                "codec_batches": sum(e.codec.batches_done for e in engines),
+                "codec_rows": sum(e.codec.rows_done for e in engines),
+            },
+            self.first_stall, self.first_stall_waiting, float(self.env.now),
+        )  # fmt: skip
+
+
+def ratio_bucket(ratio: float) -> int:
+    """Bucket of the fine histogram for gap / audio (layout.quantile_edges)."""
+    if ratio <= 0.0:
+        return 0
+    m, e = frexp(ratio)
+    octave = e - at.LOWEST_EXPONENT
+    i = octave * at.FINE_PER_OCTAVE + int((m - 0.5) * (2.0 * at.FINE_PER_OCTAVE))
+    return min(max(i, 0), at.N_FINE - 1)
+
+
+class ReferenceView:
+    """The policies' view of a reference run (see voicesim.policy.view.View)."""
+
+    def __init__(self, world: World):
+        self._world = world
+        engines = world.engines
+        self.now = float(world.env.now)
+        self.live = np.array([e.live for e in engines])
+        self.open = np.array([int(e.open) for e in engines])
+        self.running = np.array([len(e.running) for e in engines])
+        self.waiting = np.array([len(e.waiting) for e in engines])
+        self.queued = np.array([len(e.codec.queue) for e in engines])
+        self.free_blocks = np.array([e.free_blocks for e in engines])
+        self.lag = np.array([e.codec.lag for e in engines])
+        self.gateway = len(world.gateway)
+
+    def request(self) -> Request:
+        s = self._world.asking
+        assert s is not None
+        audio = s.tokens * self._world.spec.token_audio
+        return Request(self.now, s.session, s.utterance, s.prompt, audio, s.attempts)
+
+    def has_slack(self, replica: int) -> bool:
+        assert self._world.asking is not None
+        return self._world.has_slack(self._world.asking, self._world.engines[replica])
+
+    def uniform(self, draw: int) -> float:
+        s = self._world.asking
+        assert s is not None
+        return self._world.uniform(at.P_ROUTE, s.utterance, 2 * s.attempts + draw)
+
+
+def run_reference(
+    spec: PoolSpec,
+    tape: Tape,
+    decide: Any = None,
+    processes: Sequence[Callable[..., Any]] = (),
+) -> RunRecord:
+    """Play a whole run on plain SimPy; processes are generator functions of (env, world)."""
+    world = World(spec, tape, decide)
+    for process in processes:
+        world.env.process(process(world.env, world))
+    world.env.run(until=world.env.at(spec.end, 12, 0))
+    return world.record()

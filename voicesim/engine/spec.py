@@ -1,0 +1,89 @@
+"""Everything that defines a run of one pool, in plain numbers: what kernel and reference read.
+
+A scenario becomes a PoolSpec (``voicesim.simulation``); nothing below this line knows YAML.
+Times are seconds, lengths tokens (decode steps), memory KV blocks.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from voicesim.engine.cost import StepCost
+
+INF = float("inf")
+NEVER = 1e301
+
+
+@dataclass(frozen=True)
+class CodecSpec:
+    """The codec stage of each replica.
+
+    cost: float64[3], floor, per row, per frame (s).  queue: 0 fifo, 1 window, 2 edf.
+    window: streams that may be active (queue 1).  shared: on the decoder's GPU.
+    """
+
+    cost: np.ndarray
+    left_context: int = 0
+    cap: int = 1
+    gather: float = 0.0
+    workers: int = 1
+    queue: int = 0
+    window: int = 0
+    shared: bool = True
+
+
+@dataclass(frozen=True)
+class PoolSpec:
+    """One pool of equal replicas, its listeners and its policies.
+
+    schedule: tokens per chunk (first, ramp..., steady; the last one repeats).
+    blocks: usable KV blocks per engine.  noise: float64[4096] inverse CDF of the step noise, or
+    None.  jitter: float64[4096] inverse CDF of the extra one-way delay (s).
+    decode_slowdown, codec_slowdown: how many times longer each takes while the other runs.
+    admission, routing: kinds of voicesim.policy; limit, max_queued, deadline, lead: their knobs.
+    retries, backoff, factor, full_jitter, standby: what the refused do.
+    """
+
+    engines: int
+    step: StepCost
+    schedule: tuple[int, ...]
+    codec: CodecSpec | None = None
+    token_audio: float = 0.08
+    max_num_seqs: int = 256
+    budget: int = 2048
+    block_size: int = 16
+    blocks: int = 1 << 40
+    reserve: bool = True
+    overlap: bool = False
+    noise: np.ndarray | None = None
+    jitter: np.ndarray = field(default_factory=lambda: np.zeros(4096))
+    decode_slowdown: float = 1.0
+    codec_slowdown: float = 1.0
+    delay: float = 0.0
+    prebuffer: float = 0.0
+    rebuffer: float = 0.0
+    max_wait: float = INF
+    max_queue: float = INF
+    audible: float = 0.1
+    horizon: float = 600.0
+    warmup: float = 0.0
+    end: float = 1200.0
+    resolution: float = 1.0
+    seed: int = 0
+    admission: int = 0
+    limit: int = 1 << 40
+    max_queued: int = 1 << 40
+    deadline: float = INF
+    lead: float = 0.0
+    routing: int = 1
+    retries: int = 0
+    backoff: float = 1.0
+    factor: float = 2.0
+    full_jitter: bool = False
+    standby: bool = False
+    record_chunks: bool = False
+
+    @property
+    def bins(self) -> int:
+        """Rows of the time series: one per resolution up to the end of the run."""
+        return int(self.end / self.resolution) + 1

@@ -1,0 +1,439 @@
+"""Quantities as people write them, turned into plain numbers.
+
+Durations become seconds, rates become events per second, sizes bytes, money per hour; a bare
+number is already in that unit.  A ``Distribution`` is a law over one such quantity.  Every type
+here refuses what makes no sense (NaN, infinity, a negative time) in one plain sentence.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import functools
+import math
+import re
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+from pydantic_core.core_schema import ValidationInfo
+
+from .errors import shown, unknown, wrong
+
+SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+PER = {"s": 1.0, "min": 60.0, "h": 3600.0}
+BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+LONGEST = 10 * 365 * SECONDS["d"]
+"""No duration is longer than ten years: beyond, it is a slip of the pen."""
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_DURATION = rf"(?:{_NUMBER}\s*(?:us|ms|s|min|h|d)\s*)+"
+
+
+def number(value: Any, form: str = "a number") -> float:
+    """A finite float; text holding a number (``1e3``, which YAML reads as text) will do."""
+    if isinstance(value, str) and re.fullmatch(_NUMBER, value.strip(), re.ASCII):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise wrong(f"expected {form}; found {shown(value)}")
+    try:
+        value = float(value)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise wrong(f"expected a finite number; found {shown(value)}")
+    return value
+
+
+def duration(value: Any) -> float:
+    """Seconds of ``250ms``, ``4.3s``, ``40min``, ``1h``, ``1h30min`` or a bare number."""
+    form = "a duration such as 250ms, 4.3s, 40min or 1h"
+    if isinstance(value, str) and re.fullmatch(_DURATION, value.strip(), re.ASCII):
+        parts = re.findall(rf"({_NUMBER})\s*(us|ms|s|min|h|d)", value)
+        seconds = sum(number(count) * SECONDS[unit] for count, unit in parts)
+        if any(count.startswith("-") for count, _ in parts):
+            raise wrong(f"a duration cannot be negative; found {shown(value)}")
+    else:
+        seconds = number(value, form)
+    if seconds < 0:
+        raise wrong(f"a duration cannot be negative; found {shown(value)}")
+    if seconds > LONGEST:
+        raise wrong(f"a duration cannot be longer than ten years; found {shown(value)}")
+    return seconds
+
+
+def rate(value: Any) -> float:
+    """Events per second of ``2.5/s``, ``45/min``, ``2/h`` or a bare number."""
+    count, unit = _split(value, r"\s*/\s*(s|min|h)", "a rate such as 2.5/s, 45/min or 2/h")
+    if not 0 <= count <= 1e9:
+        raise wrong(f"a rate must lie between 0 and 1e9 a second; found {shown(value)}")
+    return count / PER[unit or "s"]
+
+
+def size(value: Any) -> int:
+    """Bytes of ``80GB`` (powers of ten), ``10GiB`` (powers of two) or a bare number."""
+    count, unit = _split(value, rf"\s*({'|'.join(BYTES)})", "a size such as 80GB or 10GiB")
+    if not 0 < count <= 1e15:
+        raise wrong(f"a size must be more than 0 and at most 1e15; found {shown(value)}")
+    return round(count * BYTES[unit or "B"])
+
+
+def money(value: Any) -> float:
+    """Money per hour of ``2.65/h`` or a bare number."""
+    count, _ = _split(value, r"\s*/\s*(h)", "money per hour such as 2.65/h")
+    if not 0 <= count <= 1e9:
+        raise wrong(f"a price must lie between 0 and 1e9 an hour; found {shown(value)}")
+    return count
+
+
+def _split(value: Any, unit: str, form: str) -> tuple[float, str | None]:
+    if isinstance(value, str):
+        match = re.fullmatch(rf"({_NUMBER}){unit}", value.strip(), re.ASCII)
+        if match:
+            return number(match[1]), match[2]
+    return number(value, form), None
+
+
+def whole(least: int, most: int = 2**31 - 1) -> Callable[[Any], int]:
+    """Reader of whole numbers from ``least`` to ``most``."""
+
+    def read(value: Any) -> int:
+        count = value if type(value) is int else number(value, "a whole number")
+        if count != math.floor(count):
+            raise wrong(f"expected a whole number; found {shown(value)}")
+        if not least <= count <= most:
+            bound = f"of at least {least}" if count < least else f"of at most {most}"
+            raise wrong(f"expected a whole number {bound}; found {shown(value)}")
+        return int(count)
+
+    return read
+
+
+def above_zero(read: Callable[[Any], float]) -> Callable[[Any], float]:
+    """The same reader, refusing zero as well."""
+
+    def positive(value: Any) -> float:
+        found = read(value)
+        if found <= 0:
+            raise wrong(f"must be more than 0; found {shown(value)}")
+        return found
+
+    return positive
+
+
+def real(least: float, most: float = 1e12, above: float | None = None) -> Callable[[Any], float]:
+    """Reader of plain numbers from ``least`` to ``most``, and strictly over ``above``."""
+
+    def read(value: Any) -> float:
+        found = number(value)
+        if above is not None and found <= above:
+            raise wrong(f"must be more than {above:g}; found {shown(value)}")
+        if not least <= found <= most:
+            raise wrong(f"must lie between {least:g} and {most:g}; found {shown(value)}")
+        return found
+
+    return read
+
+
+def _schema(example: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": ["number", "string"], "examples": [example]})
+
+
+Duration = Annotated[float, BeforeValidator(duration), _schema("250ms")]
+PositiveDuration = Annotated[float, BeforeValidator(above_zero(duration)), _schema("40min")]
+Rate = Annotated[float, BeforeValidator(rate), _schema("45/min")]
+PositiveRate = Annotated[float, BeforeValidator(above_zero(rate)), _schema("2.5/s")]
+Size = Annotated[int, BeforeValidator(size), _schema("80GB")]
+Money = Annotated[float, BeforeValidator(money), _schema("2.65/h")]
+Count = Annotated[int, BeforeValidator(whole(1)), WithJsonSchema({"type": "integer", "minimum": 1})]
+Natural = Annotated[
+    int, BeforeValidator(whole(0)), WithJsonSchema({"type": "integer", "minimum": 0})
+]
+Seed = Annotated[
+    int, BeforeValidator(whole(0, 2**63 - 1)), WithJsonSchema({"type": "integer", "minimum": 0})
+]
+Fraction = Annotated[
+    float,
+    BeforeValidator(real(0, 1, above=0)),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
+]
+Factor = Annotated[
+    float, BeforeValidator(real(1)), WithJsonSchema({"type": "number", "minimum": 1})
+]
+OverOne = Annotated[
+    float, BeforeValidator(real(1, above=1)), WithJsonSchema({"type": "number", "minimum": 1})
+]
+Positive = Annotated[
+    float, BeforeValidator(real(0, above=0)), WithJsonSchema({"type": "number", "minimum": 0})
+]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A law over one quantity.
+
+    kind: constant, exponential, lognormal, geometric, gamma, uniform or empirical.
+    params: its numbers in plain units, by the names of the file; ``value`` for a constant,
+    ``values`` (a list of floats) for an empirical law, wherever it was read from.
+    """
+
+    kind: str
+    params: dict[str, Any]
+
+    def mean(self) -> float:
+        """The mean of the law."""
+        p = self.params
+        if self.kind == "constant":
+            return p["value"]
+        if self.kind == "uniform":
+            return (p["low"] + p["high"]) / 2
+        if self.kind == "empirical":
+            return math.fsum(p["values"]) / len(p["values"])
+        if self.kind == "lognormal" and "median" in p:
+            return p["median"] * math.exp(p["sigma"] ** 2 / 2)
+        return p["mean"]
+
+    def log_scale(self) -> tuple[float, float]:
+        """(mu, sigma) of the logarithm, for a lognormal however it was written."""
+        p = self.params
+        if "median" in p:
+            return math.log(p["median"]), p["sigma"]
+        sigma = p["sigma"] if "sigma" in p else _sigma(p["mean"], p["p99"])
+        return math.log(p["mean"]) - sigma**2 / 2, sigma
+
+    def written(self) -> dict[str, Any]:
+        """The law as a scenario file writes it."""
+        return {self.kind: self.params["value"] if self.kind == "constant" else dict(self.params)}
+
+
+def constant(value: float) -> Distribution:
+    """The law that always gives ``value``."""
+    return Distribution("constant", {"value": float(value)})
+
+
+Z99 = 2.3263478740408408
+"""The 99 % point of the standard normal law."""
+
+
+def _sigma(mean: float, p99: float) -> float:
+    """Sigma of the lognormal with this mean and 99 % point (the smaller root: the narrow law)."""
+    return Z99 - math.sqrt(Z99**2 - 2 * math.log(p99 / mean))
+
+
+SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "exponential": (("mean",),),
+    "lognormal": (("mean", "p99"), ("median", "sigma"), ("mean", "sigma")),
+    "geometric": (("mean",),),
+    "gamma": (("mean", "cv"),),
+    "uniform": (("low", "high"),),
+    "empirical": (("values",), ("file", "column")),
+}
+"""The ways to write each law; a constant has no inner names."""
+BARE = {"sigma": real(0, 10), "cv": real(0, 100, above=0)}
+"""Parameters without a unit, and what they may be."""
+
+
+def law(
+    quantity: Callable[[Any], float], least: float = 0.0, whole_numbers: bool = False
+) -> PlainValidator:
+    """The reader of a Distribution whose numbers are read by ``quantity``.
+
+    least: the smallest value that a constant, a bound or a listed value may have.
+    whole_numbers: whether the quantity is counted; only then may the law be geometric.
+    """
+
+    def bounded(value: Any) -> float:
+        found = quantity(value)
+        if found < least:
+            raise wrong(f"must be at least {least:g}; found {shown(value)}")
+        return found
+
+    def read(value: Any, info: ValidationInfo) -> Distribution:
+        if isinstance(value, Distribution):
+            return value
+        if not isinstance(value, Mapping):
+            return constant(bounded(value))
+        kinds = [each for each in ("constant", *SHAPES) if whole_numbers or each != "geometric"]
+        if len(value) != 1:
+            raise wrong(
+                f"a distribution has one key, one of {', '.join(kinds)}; found {len(value)}"
+            )
+        [(kind, inner)] = value.items()
+        if kind not in kinds:
+            raise wrong(((kind,), unknown(kind, kinds, "unknown distribution")))
+        if kind == "constant":
+            return _at(("constant",), lambda: constant(bounded(inner)))
+        return Distribution(kind, _params(kind, inner, quantity, bounded, _base(info)))
+
+    return PlainValidator(read)
+
+
+WRITTEN = PlainSerializer(lambda found: found.written())
+"""A Distribution goes out as the file writes it."""
+LAW_SCHEMA = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": ["number", "string"]},
+            {"type": "object", "minProperties": 1, "maxProperties": 1},
+        ],
+        "description": "A number, or one of constant, " + ", ".join(SHAPES) + ".",
+    }
+)
+
+
+def _at(path: tuple[Any, ...], read: Callable[[], Any]) -> Any:
+    """Run a reader, putting what it refuses under ``path``."""
+    try:
+        return read()
+    except PydanticCustomError as error:
+        found = (error.context or {})["found"]
+        raise wrong(*((path + below, text) for below, text in found)) from None
+
+
+def _params(
+    kind: str,
+    inner: Any,
+    quantity: Callable[[Any], float],
+    bounded: Callable[[Any], float],
+    base: Path,
+) -> dict[str, Any]:
+    shapes = SHAPES[kind]
+    if not isinstance(inner, Mapping):
+        raise wrong(((kind,), f"expected {_ways(shapes)}; found {shown(inner)}"))
+    names = list(dict.fromkeys(name for shape in shapes for name in shape))
+    strange = [name for name in inner if name not in names]
+    if strange:
+        raise wrong(*(((kind, name), unknown(name, names)) for name in strange))
+    if set(inner) not in [set(shape) for shape in shapes]:
+        raise wrong(((kind,), f"expected {_ways(shapes)}; found {{{', '.join(inner)}}}"))
+    if kind == "empirical":
+        return {"values": _values(inner, bounded, base)}
+    readers = {name: BARE.get(name, above_zero(quantity)) for name in inner}
+    if kind == "uniform":
+        readers = dict.fromkeys(inner, bounded)
+    params: dict[str, Any] = {}
+    bad: list[tuple[tuple[Any, ...], str]] = []
+    for name, value in inner.items():
+        try:
+            params[name] = readers[name](value)
+        except PydanticCustomError as error:
+            found = (error.context or {})["found"]
+            bad += [((kind, name, *below), text) for below, text in found]
+    if bad:
+        raise wrong(*bad)
+    _sensible(kind, params)
+    return params
+
+
+def _ways(shapes: Iterable[tuple[str, ...]]) -> str:
+    return " or ".join("{" + ", ".join(shape) + "}" for shape in shapes)
+
+
+def _sensible(kind: str, params: Mapping[str, float]) -> None:
+    """Refuse numbers that are fine one by one and impossible together."""
+    if kind == "geometric" and params["mean"] < 1:
+        raise wrong(((kind, "mean"), f"must be at least 1; found {params['mean']:g}"))
+    if kind == "uniform" and params["high"] < params["low"]:
+        raise wrong(((kind, "high"), f"is less than low ({params['low']:g})"))
+    if kind == "lognormal" and "p99" in params:
+        ratio, most = params["p99"] / params["mean"], math.exp(Z99**2 / 2)
+        if not 1 < ratio < most:
+            raise wrong(
+                (
+                    (kind, "p99"),
+                    f"must be more than the mean and less than {most:.2f} times it "
+                    f"(no lognormal is wider); found {ratio:.3g} times",
+                )
+            )
+
+
+def _values(inner: Mapping[str, Any], bounded: Callable[[Any], float], base: Path) -> list[float]:
+    if "values" in inner:
+        path: tuple[Any, ...] = ("empirical", "values")
+        if not isinstance(inner["values"], list) or not inner["values"]:
+            raise wrong((path, f"expected a list of numbers; found {shown(inner['values'])}"))
+        return [
+            _at((*path, i), functools.partial(bounded, each))
+            for i, each in enumerate(inner["values"])
+        ]
+    for name in ("file", "column"):
+        if not isinstance(inner[name], str):
+            raise wrong((("empirical", name), f"expected text; found {shown(inner[name])}"))
+    found = _at(("empirical", "file"), lambda: find_file(inner["file"], base))
+    where = ("empirical", "column")
+    column = _at(where, lambda: columns(found, (inner["column"],))[inner["column"]])
+    return [_at(where, functools.partial(bounded, each)) for each in column]
+
+
+# Files that a scenario names.
+
+
+def _base(info: ValidationInfo) -> Path:
+    return (info.context or {}).get("base", Path())
+
+
+def find_file(name: str, base: Path) -> Path:
+    """The file a scenario names: beside the scenario, else in the working directory, else in the
+    repository."""
+    tried = [base, Path(), Path(__file__).parents[2]]
+    try:
+        for folder in tried:
+            if (folder / name).is_file():
+                return folder / name
+        folders = [(folder / name).parent for folder in tried]
+        near = [each.name for folder in folders if folder.is_dir() for each in folder.iterdir()]
+    except (OSError, ValueError):
+        near = []
+    close = difflib.get_close_matches(Path(name).name, near, n=1)
+    hint = f"; did you mean {str(Path(name).parent / close[0])!r}?" if close else ""
+    raise wrong(
+        f"no such file: {shown(name)}{hint} (looked beside the scenario, in the working "
+        "directory and in the repository)"
+    )
+
+
+def columns(
+    path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> dict[str, array[float]]:
+    """Columns of a CSV file as finite, non-negative numbers."""
+    state = path.stat()
+    return _columns(path, needed, optional, state.st_mtime_ns, state.st_size)
+
+
+@functools.lru_cache(maxsize=32)
+def _columns(
+    path: Path, needed: tuple[str, ...], optional: tuple[str, ...], _when: int, _size: int
+) -> dict[str, array[float]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file)
+            header = [each for each in rows.fieldnames or [] if each]
+            for name in needed:
+                if name not in header:
+                    raise wrong(unknown(name, header, f"{path.name} has no column {shown(name)}"))
+            found = {name: array("d") for name in (*needed, *optional) if name in header}
+            for row in rows:
+                for name, column in found.items():
+                    column.append(_cell(row[name], f"{path.name}:{rows.line_num}: {name}"))
+    except PydanticCustomError:
+        raise
+    except (OSError, ValueError, csv.Error) as error:
+        raise wrong(f"{path.name} cannot be read as CSV: {error}") from None
+    if not found[needed[0]]:
+        raise wrong(f"{path.name} has no rows")
+    return found
+
+
+def _cell(text: str | None, where: str) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise wrong(f"{where}: expected a number of at least 0; found {shown(text)}")
+    return value

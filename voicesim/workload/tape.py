@@ -1,0 +1,170 @@
+"""The tape: everything that callers bring to a run, drawn before it starts.
+
+A *session* is one call: it starts, speaks a number of *utterances*, and ends.  An utterance is one
+request to the cluster: a prompt, and speech of a given length, counted in decode steps (tokens).
+A tape depends on the workload, the seed and the replication, never on a cluster or a policy.
+
+Each column has its own generator and is drawn along the flat list of utterances.  Changing the
+law of one column leaves the others as they were, to the bit; changing the number of utterances per
+session regroups the same utterances into other sessions.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from voicesim.workload.arrivals import draw_arrivals, read_trace
+from voicesim.workload.lengths import draw, draw_integers, mean
+from voicesim.workload.rng import Purpose
+
+
+class _Recipe(NamedTuple):
+    workload: Any
+    horizon: float
+    seed: int
+    replication: int
+    token_audio_s: float
+    max_tokens: int
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """S sessions and their U utterances; session k owns rows first[k]:first[k+1].
+
+    Open arrivals: all S sessions start at ``arrival``.  Closed arrivals: only the first
+    ``callers`` have a start time; session k >= callers starts when a caller has finished one and
+    thought, and takes the next unused session.  A closed run that uses up all S sessions asks for
+    `extend`.
+    """
+
+    arrival: np.ndarray  #: float64[S], or [callers] when closed; seconds, sorted, in [0, horizon)
+    first: np.ndarray  #: int64[S+1], offsets into the columns below
+    tokens: np.ndarray  #: int64[U], decode steps, 1..max_tokens
+    prompt: np.ndarray  #: int64[U], prompt tokens, >= 1
+    think: np.ndarray  #: float64[U], pause after the utterance has been played, seconds
+    patience: np.ndarray  #: float64[U], wait for first audio before hanging up, s; inf: forever
+    clipped: int  #: utterances cut to max_tokens
+    closed: bool
+    callers: int  #: closed arrivals: how many at once; 0 when open
+    _recipe: _Recipe | None = field(default=None, repr=False)
+
+    @property
+    def sessions(self) -> int:
+        return len(self.first) - 1
+
+    @property
+    def utterances(self) -> int:
+        return len(self.tokens)
+
+    def extend(self) -> "Tape":
+        """A tape of twice the sessions that begins with this one; closed arrivals only."""
+        if not self.closed:
+            raise ValueError("an open tape is complete: its sessions are those before the horizon")
+        if self._recipe is None:
+            raise ValueError("a tape written by hand has no law to extend it by")
+        return _closed(self._recipe, self.arrival, 2 * self.sessions)
+
+
+def draw_tape(
+    workload: Any,
+    horizon: float,
+    seed: int,
+    replication: int,
+    token_audio_s: float,
+    max_tokens: int,
+) -> Tape:
+    """Draw the tape of one replication.
+
+    ``horizon`` is the length of the run in seconds; ``token_audio_s`` the seconds of audio that
+    one decode step makes; ``max_tokens`` the engine's limit on the steps of one utterance.
+
+    An utterance of a seconds takes ceil(a / token_audio_s) steps.  In a trace whose rows carry
+    lengths each row is a session of one utterance, its ``tokens`` before its ``audio_s``; what
+    the file does not give is drawn.  A trace of bare start times is a list of sessions.
+    """
+    recipe = _Recipe(workload, horizon, seed, replication, token_audio_s, max_tokens)
+    arrivals = workload.arrivals
+    start = draw_arrivals(arrivals, horizon, seed, replication)
+    if arrivals.kind == "closed":
+        return _closed(recipe, start, _first_guess(recipe))
+    given: dict[str, np.ndarray] = {}
+    if arrivals.kind == "trace":
+        given = {name: column[: len(start)] for name, column in read_trace(arrivals).items()}
+        del given["t_s"]
+    counts = np.ones(len(start), dtype=np.int64)
+    if not given and workload.utterances_per_session is not None:
+        counts = draw_integers(
+            workload.utterances_per_session, len(start), seed, replication, Purpose.COUNTS
+        )
+    return _fill(recipe, start, np.concatenate(([0], np.cumsum(counts))), given, 0)
+
+
+def _closed(recipe: _Recipe, start: np.ndarray, sessions: int) -> Tape:
+    return _fill(recipe, start, np.arange(sessions + 1), {}, len(start))
+
+
+def _first_guess(recipe: _Recipe) -> int:
+    """Sessions for a closed run in which no caller waits for anything but speech and thought."""
+    w = recipe.workload
+    if w.utterance.audio is not None:
+        cycle = mean(w.utterance.audio)
+    else:
+        cycle = mean(w.utterance.tokens) * recipe.token_audio_s
+    cycle += mean(w.think) if w.think is not None else 0.0
+    each = min(recipe.horizon / max(cycle, 1e-9), 1e6) * 1.25
+    callers = w.arrivals.callers
+    return max(4 * callers, min(math.ceil(callers * each), 1_000_000))
+
+
+def _fill(
+    recipe: _Recipe,
+    start: np.ndarray,
+    first: np.ndarray,
+    given: dict[str, np.ndarray],
+    callers: int,
+) -> Tape:
+    """Draw the columns of first[-1] utterances, taking those in ``given`` as they are."""
+    w, _, seed, replication, token_audio_s, max_tokens = recipe
+    n = int(first[-1])
+    if "tokens" in given:
+        steps = np.rint(given["tokens"])
+    elif "audio_s" in given:
+        steps = _steps(given["audio_s"], token_audio_s)
+    elif w.utterance.audio is not None:
+        audio = draw(w.utterance.audio, n, seed, replication, Purpose.AUDIO)
+        steps = _steps(audio, token_audio_s)
+    elif w.utterance.tokens is not None:
+        steps = np.rint(draw(w.utterance.tokens, n, seed, replication, Purpose.AUDIO))
+    else:
+        raise ValueError("an utterance needs a law for its audio or for its tokens")
+    if "prompt_tokens" in given:
+        prompt = np.maximum(1, np.rint(given["prompt_tokens"])).astype(np.int64)
+    elif w.utterance.prompt_tokens is not None:
+        prompt = draw_integers(w.utterance.prompt_tokens, n, seed, replication, Purpose.PROMPT)
+    else:
+        prompt = np.ones(n, dtype=np.int64)
+    think = np.zeros(n)
+    if w.think is not None:
+        think = draw(w.think, n, seed, replication, Purpose.THINK)
+    patience = np.full(n, math.inf)
+    if w.patience is not None:
+        patience = draw(w.patience, n, seed, replication, Purpose.PATIENCE)
+    return Tape(
+        arrival=start,
+        first=first.astype(np.int64),
+        tokens=np.clip(steps, 1, max_tokens).astype(np.int64),
+        prompt=prompt,
+        think=think,
+        patience=patience,
+        clipped=int(np.count_nonzero(steps > max_tokens)),
+        closed=callers > 0,
+        callers=callers,
+        _recipe=recipe,
+    )
+
+
+def _steps(audio: np.ndarray, token_audio_s: float) -> np.ndarray:
+    """Decode steps for ``audio`` seconds; the 1e-9 forgives 0.56 / 0.08 = 7.000000000000001."""
+    return np.ceil(audio / token_audio_s - 1e-9)
