@@ -28,6 +28,69 @@ def main() -> None:
 
 
 @app.command()
+def run(
+    file: ScenarioPath,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Run folder; default runs/NAME."),
+    ] = None,
+    sets: Sets = None,
+    seed: Annotated[int | None, typer.Option(help="Seed instead of the file's.")] = None,
+    replications: Annotated[
+        int | None, typer.Option(min=1, help="Independent runs of each variant.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default one per core.")
+    ] = None,
+    chunks: Annotated[bool, typer.Option("--chunks", help="Also write every chunk.")] = False,
+    engine: Annotated[
+        str, typer.Option(help="kernel (compiled) or reference (plain SimPy, slow).")
+    ] = "kernel",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Run every variant of a scenario; print the table and write the run folder."""
+    from voicesim.report.run import run_command
+
+    if engine not in ("kernel", "reference"):
+        typer.echo(f"--engine: found {engine!r}; allowed: kernel, reference", err=True)
+        raise typer.Exit(2)
+    raise typer.Exit(
+        run_command(file, out, sets or (), seed, replications, workers, chunks, engine, quiet)
+    )
+
+
+@app.command()
+def calibrate(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Measured CSV files.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="PROFILE", help="Profile to write (YAML).")
+    ],
+    name: Annotated[str | None, typer.Option(help="Name of the profile.")] = None,
+    token_audio: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Audio per decode step, such as 80ms.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Known model, for its memory and priors.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Picture of points, curve and residuals (PNG).")
+    ] = None,
+) -> None:
+    """Fit a profile to measurements, with intervals, origins and held-out errors."""
+    from voicesim.calibrate import CalibrationError, describe, run_calibrate
+    from voicesim.scenario.units import duration
+
+    try:
+        seconds = None if token_audio is None else duration(token_audio)
+        profile = run_calibrate(files, output, name, seconds, model, figure)
+    except (CalibrationError, ValueError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    typer.echo(describe(profile))
+    typer.echo(f"wrote {output}")
+
+
+@app.command()
 def check(file: ScenarioPath, sets: Sets = None) -> None:
     """Say everything that is wrong with a scenario, or what it will run."""
     from voicesim.scenario import ScenarioErrors, load

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.worlds import differences, random_world
+from tests.engine.worlds import differences, random_world, step_cost
 from voicesim.engine.cost import StepCost
 from voicesim.engine.pool import Pool, PoolEnvironment, record
 from voicesim.engine.reference import run_reference
@@ -68,7 +68,7 @@ def test_with_a_control_process(seed):
 
 def test_a_wrong_step_cost_is_caught():
     """The check can fail: the last bit of one cost is seen."""
-    spec, tape = random_world(3, end=400.0, admission=0)
+    spec, tape = random_world(3, end=400.0, admission=0, step=step_cost(memory=0.0, norm=1.0))
     pool = Pool(spec, tape)
     pool.advance(spec.end)
     wrong = dataclasses.replace(

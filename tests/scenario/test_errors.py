@@ -1,11 +1,12 @@
 """Bad files: each kind of problem, on its line, in plain words, all at once."""
 
 import pytest
-from conftest import PLAIN, SKETCH
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from voicesim.scenario import ScenarioErrors, ScenarioFile, load, loads
+
+from .conftest import PLAIN, SKETCH
 
 
 def test_everything_is_listed_at_once(refused):

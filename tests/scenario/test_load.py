@@ -7,12 +7,13 @@ import sys
 
 import pytest
 import yaml
-from conftest import PLAIN, SKETCH
 from pydantic import BaseModel
 
 from voicesim.scenario import Scenario, schema
 from voicesim.scenario.loader import json_schema
 from voicesim.scenario.presets import GPUS, SERVEGEN_M_SMALL
+
+from .conftest import PLAIN, SKETCH
 
 
 def test_the_sketch_of_the_design_loads(read):

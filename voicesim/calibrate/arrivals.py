@@ -49,9 +49,7 @@ def read_arrivals(text: str, file: str) -> pd.DataFrame:
     table["run_id"] = table["run_id"].astype(str)
     table = table.sort_values(["run_id", "stream_id", "token_index"], kind="stable")
     _check_streams(table, file)
-    parts = [
-        _run_samples(str(run), rows, file) for run, rows in table.groupby("run_id", sort=True)
-    ]
+    parts = [_run_samples(str(run), rows, file) for run, rows in table.groupby("run_id", sort=True)]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -178,9 +176,9 @@ def _prefill(placed: Placed, budget: float) -> np.ndarray:
     """Prompt tokens, KV tokens read, query-key pairs and prompts of each step: float64[4, steps].
 
     First from the back: the latest steps that can hold the prompts say when each began; a prompt
-    that began right after a full step was waiting in the same burst as the one before.  Then from the burst's first
-    step forward, each step full before the next begins, but no prompt complete before the step
-    of its first token.
+    that began right after a full step was waiting in the same burst as the one before.  Then
+    from the burst's first step forward, each step full before the next begins, but no prompt
+    complete before the step of its first token.
     """
     steps = placed.arrivals.shape[1]
     room = budget - _decoding_count(placed)

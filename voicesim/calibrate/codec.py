@@ -30,7 +30,7 @@ def fit_codec(samples: pd.DataFrame) -> tuple[CodecCost | None, Quantity, list[s
     if np.linalg.matrix_rank(design[:, keep] / design[:, keep].max(axis=0)) < len(keep):
         keep = [2]
         cannot.append("codec floor_s: one batch only; all of it is per frame")
-    fit_slow = alone.any() and beside.any()
+    fit_slow = bool(alone.any() and beside.any())
     if beside.any() and not alone.any():
         cannot.append("codec_slowdown: no codec rows alone; assumed 1, contention is inside")
     values, slow = _solve(design[:, keep], seconds, shared, fit_slow)

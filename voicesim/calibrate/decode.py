@@ -1,9 +1,9 @@
 """Fitting the step-cost form to decode and prefill steps.
 
 The residual is the logarithm of predicted over measured under a soft-L1 loss, so a step counts
-by its share, too short or too long alike, and an outlier counts little.  Runs differ by more than steps within a run
-do (another tenant, another clock), so weight goes to runs, not to steps: a run's decode steps
-weigh its reliability together, its prefill steps the same.
+by its share, too short or too long alike, and an outlier counts little.  Runs differ by more
+than steps within a run do (another tenant, another clock), so weight goes to runs, not to steps:
+a run's decode steps weigh its reliability together, its prefill steps the same.
 
 What the data cannot tell is not fitted: it stays 0 (assumed) or at a prior, and is listed.
 """
@@ -91,8 +91,9 @@ def with_reliability(samples: pd.DataFrame, kv_prior: float | None) -> pd.DataFr
 
 
 def steps_of(samples: pd.DataFrame) -> Steps:
-    columns = (samples[n].to_numpy(dtype=float) for n in ("tokens", "kv_read", "pairs", "streams"))
-    return Steps(*columns, samples["seconds"].to_numpy(dtype=float), run_weights(samples))
+    names = ("tokens", "kv_read", "pairs", "streams", "seconds")
+    columns = {name: samples[name].to_numpy(dtype=float) for name in names}
+    return Steps(**columns, weight=run_weights(samples))
 
 
 def step_seconds(v: dict[str, float], norm: int, knee: float, s: Steps) -> np.ndarray:
@@ -174,12 +175,7 @@ def fit_decode(samples: pd.DataFrame, norm: int, kv_prior: float | None = None) 
     return fitted
 
 
-def refit(
-    near: DecodeFit,
-    samples: pd.DataFrame,
-    kv_prior: float | None = None,
-    times: np.ndarray | None = None,
-) -> DecodeFit:
+def refit(near: DecodeFit, samples: pd.DataFrame, times: np.ndarray | None = None) -> DecodeFit:
     """The same form fitted to other rows, starting from ``near``.
 
     times: how often each row counts (bootstrap).
@@ -188,7 +184,7 @@ def refit(
     if times is not None:
         scaled = steps.weight * times
         steps = Steps(**{**vars(steps), "weight": scaled}).where(scaled > 0)
-    values = _solve(steps, near.norm, near.knee, list(near.free), kv_prior, near.values)
+    values = _solve(steps, near.norm, near.knee, list(near.free), None, near.values)
     return DecodeFit(values, near.norm, near.knee, near.free)
 
 
@@ -203,6 +199,8 @@ def _solve(
     fixed = dict.fromkeys(NAMES, 0.0)
     if "memory_per_kv_token_s" not in free and kv_prior:
         fixed["memory_per_kv_token_s"] = kv_prior
+    if near is not None:
+        fixed.update({name: value for name, value in near.items() if name not in free})
     root = np.sqrt(steps.weight / steps.weight.sum())
     scale = _scale(steps, free)
     tol = 1e-14 if near is None else 1e-7
@@ -264,7 +262,7 @@ def _robust_line(
     for _ in range(30):
         root = np.sqrt(weight)
         both = np.column_stack((design, target)) * root[:, None]
-        upper = np.linalg.qr(both, mode="r")
+        upper = np.asarray(np.linalg.qr(both, mode="r"))
         x = nnls(upper[:, :-1], upper[:, -1])[0]
         r = (design @ x - target) / SOFT
         weight = steps.weight / np.sqrt(1.0 + r * r)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -64,14 +66,12 @@ def fit_profile(
     table = None
     kv_s = best.values["memory_per_kv_token_s"]
     if len(levels) >= 4:
-        of_table = leave_out(
-            usable, levels, lambda rest: _table_refit(rest, kv_s)
-        )
+        of_table = leave_out(usable, levels, lambda rest: _table_refit(rest, kv_s))
         compared["table"] = mean_error(of_table)
         chosen = f"norm {best.norm or 'inf'}"
         if mean_error(of_table) < TABLE_GAIN * mean_error(held):
             table, held = make_table(usable, levels, kv_s), of_table
-            why += "; the table errs less than " f"{TABLE_GAIN:g} of that: table"
+            why += f"; the table errs less than {TABLE_GAIN:g} of that: table"
         else:
             why += f"; the table errs {compared['table']:.1%}: form fitted, {chosen}"
     decode = _decode_cost(usable, best, table)
@@ -125,7 +125,7 @@ def _choose_norm(
         fits[norm] = fitted
 
         def without(rest: pd.DataFrame, fitted: DecodeFit = fitted) -> Predict:
-            again = refit(fitted, rest, kv_prior)
+            again = refit(fitted, rest)
             return lambda rows: again.predict(steps_of(rows))
 
         held[norm] = leave_out(steps, levels, without)
@@ -157,7 +157,7 @@ def _decode_cost(
     steps: pd.DataFrame, best: DecodeFit, table: list[tuple[float, float]] | None
 ) -> DecodeCost:
     low, high = _bootstrap(steps, best)
-    quantities = {}
+    quantities: dict[str, Any] = {}
     for name, value in best.values.items():
         free = name in best.free
         prior = name == "memory_per_kv_token_s" and not free and value > 0
@@ -208,7 +208,9 @@ def _with_noise(profile: Profile, steps: pd.DataFrame) -> tuple[Profile, float |
     """Noise of mean 1; the cost is scaled to the mean step, so cost times noise is the data."""
     decode = steps[steps["stage"] == "decode"]
     noise, mean, spread = split_noise(decode, _predict(profile, decode))
-    return profile.model_copy(update={"decode": scaled(profile.decode, mean), "noise": noise}), spread
+    return profile.model_copy(
+        update={"decode": scaled(profile.decode, mean), "noise": noise}
+    ), spread
 
 
 def scaled(cost: DecodeCost, by: float) -> DecodeCost:
@@ -217,7 +219,9 @@ def scaled(cost: DecodeCost, by: float) -> DecodeCost:
     for name in DecodeCost.model_fields:
         item = getattr(cost, name)
         if isinstance(item, Quantity):
-            parts = {k: None if (v := getattr(item, k)) is None else v * by for k in _PARTS}
+            parts: dict[str, Any] = {
+                k: None if (v := getattr(item, k)) is None else v * by for k in _PARTS
+            }
             update[name] = Quantity(**parts, origin=item.origin)
     if cost.table is not None:
         update["table"] = [(t, s * by) for t, s in cost.table]

@@ -1,8 +1,9 @@
 """Step noise: what is left of a step after its prediction and its run's own speed.
 
 How much faster or slower a whole run was does not average out within a run, so it is no step
-noise: it is reported as ``run_spread`` and shows in the parameters' intervals.  The ends of the 101 quantiles
-stand at 0.25 % and 99.75 %, so that one extreme step does not stretch a whole per cent.
+noise: it is reported as ``run_spread`` and shows in the parameters' intervals.  The ends of the
+101 quantiles stand at 0.25 % and 99.75 %, so that one extreme step does not stretch a whole per
+cent.
 """
 
 import numpy as np

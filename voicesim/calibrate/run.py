@@ -28,7 +28,7 @@ def calibrate(
     samples = pd.concat(parts, ignore_index=True)
     profile = fit_profile(samples, name, token_audio_s, known, kv_prior)
     sources = [
-        Source(file=Path(path).name, rows=len(part))
+        Source(file=Path(path).name, rows=len(part), where=_where(part))
         for path, part in zip(files, parts, strict=True)
     ]
     notes = _notes(profile)
@@ -47,7 +47,7 @@ def run_calibrate(
 ) -> Profile:
     """Calibrate and write ``output`` (all of it or nothing), and a PNG if ``figure`` is given."""
     output = Path(output)
-    name = name or output.name.split(".")[0]
+    name = name or output.stem
     profile, samples = calibrate([Path(f) for f in files], name, token_audio_s, model)
     write_atomically(output, dump_profile(profile))
     if figure is not None:
@@ -69,6 +69,11 @@ def write_atomically(path: Path, text: str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _where(samples: pd.DataFrame) -> str | None:
+    pages = samples["where"].dropna().unique()
+    return ", ".join(str(page) for page in pages) or None
 
 
 def _notes(profile: Profile) -> list[str]:

@@ -8,6 +8,7 @@ Columns of a sample table (a DataFrame):
 - prefill_tokens, tokens, kv_read, pairs, streams: the load (see ``voicesim.engine.profile``)
 - frames: codec frames computed over all rows (NaN where not a codec row)
 - seconds: measured duration;  file, line: where it stands
+- where: the page it was published on, if any
 """
 
 import numpy as np
@@ -30,6 +31,7 @@ COLUMNS = [
     "seconds",
     "file",
     "line",
+    "where",
 ]
 
 

@@ -42,6 +42,7 @@ def read_steps(text: str, file: str) -> pd.DataFrame:
             "seconds": table["seconds"],
             "file": file,
             "line": table["line"],
+            "where": table["url"] if "url" in header else None,
         }
     )
 

@@ -24,9 +24,10 @@ def _columns(names: str) -> tuple[int, ...]:
     H_NEXT_SESSION, H_NEXT_UTT, H_TURN, H_SEQ, H_FREE_SLOT, H_HEAP, H_GQ_HEAD, H_GQ_TAIL, H_GQ,
     H_DECISION, H_NCHUNKS, H_BIN, H_FIRST_WAITING, H_EVENTS, H_LIVE_CALLS, H_STEPS,
     H_STREAM_STEPS, H_PREFILL_TOKENS, H_RECOMPUTED, H_PREEMPTIONS, H_DISCARDED, H_FAILED,
+    H_MAX_BATCH,
     # offsets
     O_STREAM, O_ENGINE, O_LIVE, O_OPEN, O_RINGS, O_NEED, O_WORKER, O_ROWS, O_HEAP_ID, O_TREE,
-    O_UTT, O_RES, O_SCHEDULE, O_SERIES, O_HIST, O_CHUNK_I, O_SESSION, O_CLEARED, O_GAPS,
+    O_UTT, O_RES, O_SCHEDULE, O_SERIES, O_HIST, O_CHUNK_I, O_SESSION, O_GAPS,
     # capacities
     C_SLOTS, C_HEAP, C_CHUNKS,
 ) = range(76)  # fmt: skip
@@ -58,8 +59,8 @@ N_INT_HEADER = 96
 NSI = 32
 (
     X_PLAY_END, X_HELD, X_SINCE, X_FIRST, X_LAST, X_RECEIVED, X_STALL, X_STALL_MAX, X_A, X_C,
-    X_PACE, X_REQUEST, X_ADMIT, X_START, X_READY_AT, X_ENQUEUED, X_DEADLINE, X_LOST,
-) = range(18)  # fmt: skip
+    X_PACE, X_REQUEST, X_ADMIT, X_START, X_READY_AT, X_ENQUEUED, X_DEADLINE, X_LOST, X_AUDIO,
+) = range(19)  # fmt: skip
 NSF = 20
 
 # stream states
@@ -69,7 +70,7 @@ FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED 
 (
     E_RUN_HEAD, E_RUN_TAIL, E_RUNNING, E_WAIT_HEAD, E_WAIT_TAIL, E_WAITING, E_DECODING, E_CONTEXT,
     E_FREE, E_STEP, E_STEPPING, E_PARTIAL, E_KICK, E_CHUNKS, E_ABORTS, E_Q_HEAD, E_Q_TAIL, E_QUEUED,
-    E_BUSY, E_ACTIVE, E_FIRST_PREFILL, E_CODEC_DONE, E_CODEC_ROWS, E_STREAM_SECONDS,
+    E_BUSY, E_ACTIVE, E_FIRST_PREFILL, E_CODEC_DONE, E_CODEC_ROWS, E_GAUGE,
 ) = range(24)  # fmt: skip
 NEI = 24
 (
@@ -113,7 +114,8 @@ NLF = 4
 ) = range(10)  # fmt: skip
 NBI = 10
 
-# --- ratio histograms (gap before a chunk / its audio) ----------------------------------------
+# --- ratio histograms: fine, gap before a chunk / its audio (1 / pace); coarse and by time bin,
+#     gap before a chunk / audio of the chunk before it (beyond 1 the buffer drains) -------------
 FINE_PER_OCTAVE = 128
 COARSE_PER_OCTAVE = 16
 OCTAVES = 24

@@ -346,6 +346,7 @@ def record(pool: Pool) -> RunRecord:
             "codec_batches": int(engines[:, at.E_CODEC_DONE].sum()),
             "codec_rows": int(engines[:, at.E_CODEC_ROWS].sum()),
             "live_calls": int(I[at.H_LIVE_CALLS]),
+            "max_batch": int(I[at.H_MAX_BATCH]),
             "events": int(I[at.H_EVENTS]),
         },
         first_stall=float(F[at.K_FIRST_STALL]) if stalled else float("inf"),

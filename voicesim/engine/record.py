@@ -10,14 +10,17 @@ class RunRecord:
     """Raw results of one run; columns as in voicesim.engine.layout.
 
     utterance_i: int64[U, 8], utterance_f: float64[U, 11], one row per utterance of the tape.
-    series: int64[bins, 10]; gaps: int64[bins, 384] coarse and gap_hist: int64[3072] fine
-    histogram of gap / audio per chunk.  chunk_i: int64[n, 4], chunk_f: float64[n, 4].
+    series: int64[bins, 10]; gaps: int64[bins, 384], coarse histogram of the gap before
+    a chunk / the audio of the chunk before it; gap_hist: int64[3072], fine histogram of the gap /
+    the chunk's own audio.  chunk_i: int64[n, 4], chunk_f: float64[n, 4].
     busy: seconds inside the observed window by stage, one float64[engines] each.
     live_area: float64[engines], integral of live streams over time (stream seconds).
     counters: steps, stream_steps, prefill_tokens, recomputed_tokens, preemptions,
-    discarded_tokens, failed, codec_batches, codec_rows, live_calls, events.
-    first_stall: start of the first audible stall (s, inf if none) and the engine's waiting
-    gauge when it was known.
+    discarded_tokens, failed, codec_batches, codec_rows, live_calls,
+    max_batch, events.
+    first_stall: start of the first audible stall (s, inf if none).  first_stall_waiting: what the
+    engine's num_requests_waiting showed when the late chunk left (vLLM sets that gauge once a
+    step, after scheduling: callers who have just arrived are not in it).
     """
 
     utterance_i: np.ndarray

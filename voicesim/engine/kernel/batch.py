@@ -402,6 +402,7 @@ def begin_step(F, I, g, t):
         if I[e + E_PARTIAL] >= 0:
             left -= I[o0 + I[e + E_PARTIAL] * NSI + S_PLANNED]
         admit_waiting(F, I, g, t, left, idle)
+    I[e + E_GAUGE] = I[e + E_WAITING]  # num_requests_waiting is set once a step, after scheduling
     tokens = decodes
     kv = I[e + E_CONTEXT] + decodes
     pairs = float(kv)
@@ -411,7 +412,7 @@ def begin_step(F, I, g, t):
         n = I[o + S_PLANNED]
         tokens += n
         kv += I[o + S_COMPUTED] + n
-        pairs += n * (I[o + S_COMPUTED] + 0.5 * n)
+        pairs += n * (I[o + S_COMPUTED] + 0.5 * (n + 1))
         s = I[o + S_BNEXT]
     if tokens == 0:
         if preempted:
@@ -421,6 +422,8 @@ def begin_step(F, I, g, t):
     I[e + E_CONTEXT] += decodes
     I[H_STEPS] += 1
     I[H_STREAM_STEPS] += decodes
+    if I[e + E_RUNNING] > I[H_MAX_BATCH]:
+        I[H_MAX_BATCH] = I[e + E_RUNNING]
     params = F[K_PARAMS : K_PARAMS + 9]
     gpu = gpu_seconds(params, compute_at(F, I, tokens), float(kv), pairs)
     host = host_seconds(params, float(I[e + E_RUNNING]), float(I[e + E_CHUNKS]))

@@ -29,7 +29,7 @@ def chunk_tokens(I, index, sent, tokens):
 
 @compiled
 def ratio_bucket(ratio):
-    """Bucket of the fine histogram for gap / audio (see layout.quantile_edges)."""
+    """Bucket of the fine histogram for a ratio (see layout.quantile_edges)."""
     if ratio <= 0.0:
         return 0
     m, e = frexp(ratio)
@@ -41,14 +41,14 @@ def ratio_bucket(ratio):
 
 @compiled
 def count_gap(F, I, s, gap, audio, arrive):
-    """Pace of a chunk = its audio / the gap before it; the histograms hold the inverse."""
+    """Pace of a chunk = its audio / the gap before it (the histogram holds the inverse); and,
+    for the alarm, that gap against the audio that the chunk before had brought."""
     x = I[OF_STREAM] + s * NSF
-    ratio = gap / audio
-    bucket = ratio_bucket(ratio)
     b = (bin_at(F, I, arrive) - I[O_SERIES]) // NBI
-    I[I[O_GAPS] + b * N_COARSE + bucket // (FINE_PER_OCTAVE // COARSE_PER_OCTAVE)] += 1
+    coarse = ratio_bucket(gap / F[x + X_AUDIO]) // (FINE_PER_OCTAVE // COARSE_PER_OCTAVE)
+    I[I[O_GAPS] + b * N_COARSE + coarse] += 1
     if F[x + X_REQUEST] >= F[K_WARMUP]:
-        I[I[O_HIST] + bucket] += 1
+        I[I[O_HIST] + ratio_bucket(gap / audio)] += 1
     if gap > 0.0:
         pace = audio / gap
         if F[x + X_PACE] < 0.0 or pace < F[x + X_PACE]:
@@ -70,7 +70,7 @@ def count_stall(F, I, s, stall, arrive):
         if F[x + X_REQUEST] >= F[K_WARMUP] and began < F[K_FIRST_STALL]:
             F[K_FIRST_STALL] = began
             e = I[O_ENGINE] + I[o + S_ENGINE] * NEI
-            I[H_FIRST_WAITING] = I[e + E_WAITING]
+            I[H_FIRST_WAITING] = I[e + E_GAUGE]
 
 
 @compiled
@@ -97,6 +97,7 @@ def deliver(F, I, s, t, rows):
             arrive = F[x + X_LAST]  # order is kept on the way
         count_gap(F, I, s, arrive - F[x + X_LAST], audio, arrive)
     F[x + X_LAST] = arrive
+    F[x + X_AUDIO] = audio
     late = (arrive - F[x + X_FIRST]) - F[x + X_RECEIVED]
     if late > F[x + X_A]:
         F[x + X_A] = late

@@ -29,6 +29,7 @@ class Engine:
         self.boundary = 0.0
         self.stretch = 1.0
         self.busy_gpu = self.busy_host = 0.0
+        self.waiting_gauge = 0
         self.live = 0
         self.live_since = self.live_area = 0.0
         self.open = True
@@ -98,6 +99,7 @@ class Engine:
             break
         if not preempted:
             self.admit_waiting(scheduled, budget, idle)
+        self.waiting_gauge = len(self.waiting)  # num_requests_waiting: set after scheduling
         if not scheduled:
             if preempted:
                 self.kick()
@@ -137,12 +139,13 @@ class Engine:
                 counters["stream_steps"] += 1
         for stream, n in scheduled:
             if not stream.decoding:
-                pairs += n * (stream.computed + 0.5 * n)
+                pairs += n * (stream.computed + 0.5 * (n + 1))
                 stream.planned = n
                 counters["prefill_tokens"] += n
                 if stream.preemptions:
                     counters["recomputed_tokens"] += n
         counters["steps"] += 1
+        counters["max_batch"] = max(counters["max_batch"], len(self.running))
         gpu = cost.gpu_seconds(spec.step.params, self.compute(tokens), float(kv), pairs)
         host = cost.host_seconds(spec.step.params, float(len(self.running)), float(chunks_emitted))
         seconds = float(cost.step_seconds(spec.step.params, gpu, host))

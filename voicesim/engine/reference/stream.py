@@ -45,6 +45,7 @@ class Stream:
     started: float = -1.0
     first_arrival: float = 0.0
     last_arrival: float = 0.0
+    last_audio: float = 0.0
     received: float = 0.0
     lost: float = 0.0
     stalls: list[float] = field(default_factory=list)

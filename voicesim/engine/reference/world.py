@@ -29,7 +29,7 @@ class World:
         self.env = Timeline()
         self.counters = dict.fromkeys(
             ("steps", "stream_steps", "prefill_tokens", "recomputed_tokens", "preemptions",
-             "discarded_tokens", "failed", "live_calls"), 0,
+             "discarded_tokens", "failed", "live_calls", "max_batch"), 0,
         )  # fmt: skip
         self.first_stall, self.first_stall_waiting = INF, 0
         self.series = np.zeros((spec.bins, at.NBI), np.int64)
@@ -253,6 +253,7 @@ class World:
             arrive = max(arrive, stream.last_arrival)  # order is kept on the way
             self.count_gap(stream, arrive - stream.last_arrival, audio, arrive)
         stream.last_arrival = arrive
+        stream.last_audio = audio
         stream.worst_a = max(stream.worst_a, (arrive - stream.first_arrival) - stream.received)
         stream.received += audio
         stream.worst_c = max(stream.worst_c, (arrive - stream.first_arrival) - stream.received)
@@ -279,12 +280,13 @@ class World:
             self.maybe_forget(stream)
 
     def count_gap(self, stream: Stream, gap: float, audio: float, arrive: float) -> None:
-        """Pace = audio of a chunk / the gap before it."""
-        bucket = ratio_bucket(gap / audio)
-        per = at.FINE_PER_OCTAVE // at.COARSE_PER_OCTAVE
-        self.gaps[self.bin(arrive), bucket // per] += 1
+        """Pace = audio of a chunk / the gap before it; the alarm's ratio is that gap / the audio
+        that the chunk before had brought."""
+        coarse = ratio_bucket(gap / stream.last_audio)
+        coarse //= at.FINE_PER_OCTAVE // at.COARSE_PER_OCTAVE
+        self.gaps[self.bin(arrive), coarse] += 1
         if stream.requested >= self.spec.warmup:
-            self.gap_hist[bucket] += 1
+            self.gap_hist[ratio_bucket(gap / audio)] += 1
         if gap > 0.0 and (stream.worst_pace < 0.0 or audio / gap < stream.worst_pace):
             stream.worst_pace = audio / gap
 
@@ -297,7 +299,7 @@ class World:
             self.series[self.bin(began), at.B_STALLS] += 1
             if stream.requested >= self.spec.warmup and began < self.first_stall:
                 self.first_stall = began
-                self.first_stall_waiting = len(stream.engine.waiting)
+                self.first_stall_waiting = stream.engine.waiting_gauge
 
     # --- recording ----------------------------------------------------------------------------
 

@@ -1,0 +1,97 @@
+"""The shipped profiles are what the command makes of the shipped measurements."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from steploop import replay
+
+from voicesim.calibrate import calibrate
+from voicesim.calibrate.levels import decode_levels, level_rows
+from voicesim.engine.profile import Profile, Quantity, load_profile
+
+HERE = Path(__file__).resolve().parents[2] / "calibration"
+CPU = HERE / "measured" / "vllm_cpu"
+
+
+@pytest.fixture(scope="module")
+def cpu():
+    files = [CPU / "short.csv.gz", CPU / "long.csv", CPU / "join.csv.gz"]
+    return calibrate(files, "vllm-cpu-22m", None, "vllm-cpu-22m")
+
+
+@pytest.fixture(scope="module")
+def h100():
+    file = HERE / "measured" / "qwen3_tts_1.7b_h100.csv"
+    return calibrate([file], "qwen3-tts-1.7b-h100", None, "qwen3-tts-1.7b@h100-sxm")
+
+
+def numbers(profile: Profile) -> dict[str, float]:
+    parts = [profile.decode, profile.codec, profile.sharing, profile.memory]
+    found = {}
+    for part in parts:
+        for name in type(part).model_fields if part is not None else ():
+            value = getattr(part, name)
+            if isinstance(value, Quantity):
+                found[name] = value.value
+    return found
+
+
+@pytest.mark.parametrize("name", ["cpu", "h100"])
+def test_refitting_reproduces_the_shipped_profile(name, request):
+    profile, _ = request.getfixturevalue(name)
+    shipped = load_profile(HERE / "profiles" / f"{profile.name}.yaml")
+    assert numbers(profile) == pytest.approx(numbers(shipped), rel=1e-6, abs=1e-15)
+    assert (profile.form, profile.decode.norm) == (shipped.form, shipped.decode.norm)
+    assert profile.notes == shipped.notes
+    if profile.noise:
+        assert profile.noise.quantiles == pytest.approx(shipped.noise.quantiles, rel=1e-5)
+
+
+def test_cpu_measured_points_lie_within_the_noise(cpu):
+    """A level's median step is inside the 5-95 % band of one run's steps around the prediction."""
+    profile, samples = cpu
+    low, high = profile.noise.quantiles[5], profile.noise.quantiles[95]
+    for batch in decode_levels(samples):
+        rows = level_rows(samples, batch)
+        predicted = np.median([profile.predict(batch, c) for c in rows["context"]])
+        assert low < rows["seconds"].median() / predicted < high, batch
+
+
+def test_cpu_data_cannot_place_the_knee_and_say_so(cpu):
+    profile, _ = cpu
+    assert any(text.startswith("knee") for text in profile.fit.unidentified)
+    assert np.mean([abs(h.error) for h in profile.fit.held_out]) < 0.10
+
+
+def test_cpu_prefill_costs_about_a_millisecond_per_token(cpu):
+    """Read off the joins by hand: 1.03 ms per token of a 1024-token prompt."""
+    profile, _ = cpu
+    per_token = (profile.predict(8, 100, 1024) - profile.predict(8, 100)) / 1024
+    assert per_token == pytest.approx(1.03e-3, rel=0.05)
+
+
+def test_cpu_profile_predicts_the_held_out_poisson_run(cpu):
+    """Median gap between tokens over 49 sessions that no fit has seen, within 10 %."""
+    profile, _ = cpu
+    tokens = pd.read_csv(CPU / "poisson1.csv.gz").sort_values(["stream_id", "token_index"])
+    measured = tokens.groupby("stream_id")["t_arrival_s"].diff().median()
+    sessions = pd.read_csv(CPU / "poisson1_sessions.csv")
+    send, n = sessions["t_send_s"].to_numpy(), sessions["n_tokens"].to_numpy()
+    predicted = [np.median(replay(profile, send, n, 32, seed)[0]) for seed in (None, 1, 2, 3)]
+    assert np.array(predicted) / measured - 1 == pytest.approx(0, abs=0.10)
+
+
+def test_h100_meets_its_anchors(h100):
+    """Decode exactly, codec within 7 %; prompts are outside what the form can tell."""
+    profile, _ = h100
+    for anchor in profile.fit.anchors:
+        limit = 0.23 if "prefill" in anchor.level else (0.07 if "codec," in anchor.level else 0.05)
+        limit = 1e-6 if anchor.level.startswith("decode, ") else limit
+        assert abs(anchor.error) < limit + 1e-3, anchor
+    assert profile.sharing.decode_slowdown.value == pytest.approx(1.67, abs=0.01)
+    assert profile.token_audio_s == 0.08
+    assert profile.memory.kv_bytes_per_token.value == 114688
+    assert profile.predict(128, 49) == pytest.approx(20.2e-3, rel=0.01)
+    assert any("above batch 48" in note for note in profile.notes)

@@ -1,0 +1,132 @@
+"""The numbers of a run, in the listener's terms, over all offered calls."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from voicesim.metrics.alarms import alarm_time
+from voicesim.metrics.tables import quantile_rows
+from voicesim.simulation import Run
+
+Value = float | None
+
+
+def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[str, Any]:
+    """Metrics of one replication; calls that arrived before the warm-up are left out.
+
+    Counts are calls.  None: not measured (no chunk timeline, nobody started, no stall).
+    busy_share is a dictionary by stage.
+    """
+    scenario = run.scenario
+    calls = calls[calls["arrival_s"] >= scenario.warmup]
+    streams = streams[streams["session"].isin(calls["session"])]
+    outcome = calls["outcome"].value_counts()
+    accepted = calls[calls["outcome"].isin(["completed", "abandoned", "live", "failed"])]
+    measured = accepted[accepted["measured"]]
+    completed = streams[streams["outcome"] == "completed"]
+    ttfa = (streams["started_s"] - streams["requested_s"]).dropna().to_numpy()
+    audio_minutes = completed["audio_s"].sum() / 60.0
+    multi = completed.loc[completed["chunks"] >= 2, "stall_largest_s"].to_numpy()
+    offered = len(calls)
+    clean = int(calls["clean"].sum())
+    cost = gpu_cost(run)
+    gap = float(quantile_rows(run.record.gap_hist[None, :], 0.99)[0])
+    stalled = np.isfinite(run.record.first_stall)
+    return {
+        "offered": float(offered),
+        "refused": float(outcome.get("refused", 0)),
+        "abandoned": float(outcome.get("abandoned", 0)),
+        "failed": float(outcome.get("failed", 0)),
+        "completed": float(outcome.get("completed", 0)),
+        "live_at_end": float(outcome.get("live", 0)),
+        "clean_share": clean / offered if offered else None,
+        "stalled_share": share(measured["audible_stalls"] > 0),
+        "stall_seconds_per_1000_audio_minutes": (
+            1000.0 * completed["stall_total_s"].sum() / audio_minutes if audio_minutes else None
+        ),
+        "pace_p99": 1.0 / gap if gap > 0 else None,
+        **{f"ttfa_p{q}_s": nearest_rank(ttfa, q / 100.0) for q in (50, 95, 99)},
+        "c50": share(multi <= 0.05),
+        "c100": share(multi <= 0.1),
+        "c200": share(multi <= 0.2),
+        "busy_share": busy_shares(run),
+        "waiting_at_first_stall": float(run.record.first_stall_waiting) if stalled else None,
+        "first_stall_s": run.record.first_stall if stalled else None,
+        "alarm_lead_s": alarm_lead(run),
+        "not_measured": float(len(accepted) - len(measured)),
+        "preemptions": float(run.record.counters["preemptions"]),
+        "gpu_cost": cost,
+        "cost_per_1000_clean_calls": None if cost is None or not clean else 1000.0 * cost / clean,
+    }
+
+
+def share(true: Any) -> Value:
+    """Mean of booleans; None of none."""
+    return float(np.mean(true)) if len(true) else None
+
+
+def nearest_rank(values: np.ndarray, q: float) -> Value:
+    """Nearest-rank quantile; None of nothing."""
+    if not len(values):
+        return None
+    k = max(int(np.ceil(q * len(values))) - 1, 0)
+    return float(np.partition(values, k)[k])
+
+
+def busy_shares(run: Run) -> dict[str, Value]:
+    """Share of the observed time that each stage keeps its hardware busy.
+
+    decode: GPU seconds of steps; host: CPU seconds of steps; codec: wall seconds of batches per
+    worker (longer where the GPU is shared).  None: the stage does not exist.
+    """
+    window = (run.spec.horizon - run.spec.warmup) * run.spec.engines
+    busy = {name: float(seconds.sum()) / window for name, seconds in run.record.busy.items()}
+    codec = busy["codec"] / run.spec.codec.workers if run.spec.codec else None
+    return {"decode": busy["decode"], "host": busy["host"], "codec": codec}
+
+
+def alarm_lead(run: Run) -> Value:
+    """Seconds from the p99 chunk-gap alarm to the first audible stall; negative: it came late."""
+    rules = [a for a in run.scenario.alarms if a.metric == "chunk_gap_p99"]
+    if not rules or not np.isfinite(run.record.first_stall):
+        return None
+    fired = alarm_time(run, "chunk_gap_p99", rules[0].over, rules[0].above)
+    return None if fired is None else run.record.first_stall - fired
+
+
+def gpu_cost(run: Run) -> Value:
+    """Money for the pool's cards over the horizon; None without a price."""
+    price = run.scenario.cluster.gpu.price_per_hour
+    if price is None:
+        return None
+    return price * run.scenario.cluster.pool.cards * run.scenario.horizon / 3600.0
+
+
+def aggregate(replications: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Mean and 95 % t-interval over replications of each metric; low and high null for one.
+
+    A metric that some replications could not measure is averaged over those that could.
+    """
+    return {
+        name: (
+            aggregate([r[name] for r in replications])
+            if isinstance(first, dict)
+            else interval([r[name] for r in replications])
+        )
+        for name, first in replications[0].items()
+    }
+
+
+def interval(values: Sequence[Value]) -> dict[str, Value]:
+    """{mean, low, high} of a metric over replications."""
+    known = np.array([v for v in values if v is not None], float)
+    if not len(known):
+        return {"mean": None, "low": None, "high": None}
+    mean = float(known.mean())
+    if len(known) < 2:
+        return {"mean": mean, "low": None, "high": None}
+    half = float(student.ppf(0.975, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known)))
+    return {"mean": mean, "low": mean - half, "high": mean + half}

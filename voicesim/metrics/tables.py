@@ -1,0 +1,180 @@
+"""Tables of a run: one row per call (session), per stream (utterance), per chunk, per bin."""
+
+import numpy as np
+import pandas as pd
+
+from voicesim.engine import layout as at
+from voicesim.simulation import Run
+from voicesim.workload.arrivals import rate_at
+
+
+def streams(run: Run) -> pd.DataFrame:
+    """One row per utterance that was asked for and settled.
+
+    Times in s from the start of the run, NaN where it never came to that.  outcome: completed,
+    refused, abandoned or failed.  underrun_a_s, underrun_c_s: definitions A and C of the field's
+    tools (voicesim.listener.definitions); stall_*: the player of the scenario.  worst_pace: the
+    least audio / gap of its chunks.
+    """
+    ints, floats = run.record.utterance_i, run.record.utterance_f
+    tape = run.tape
+    rows = np.flatnonzero(ints[:, at.R_OUTCOME] != at.PENDING)
+    i, f = ints[rows], floats[rows]
+    chunks = i[:, at.R_CHUNKS]
+    measured = chunks >= 2
+
+    def known(column: int, where: np.ndarray) -> np.ndarray:
+        return np.where(where, f[:, column], np.nan)
+
+    session = np.searchsorted(tape.first, rows, side="right") - 1
+    outcomes = pd.Categorical.from_codes(i[:, at.R_OUTCOME], list(at.OUTCOMES))
+    return pd.DataFrame(
+        {
+            "session": session,
+            "utterance": rows - tape.first[session],
+            "outcome": outcomes,
+            "replica": i[:, at.R_ENGINE],
+            "attempts": i[:, at.R_ATTEMPTS] + (i[:, at.R_OUTCOME] != at.REFUSED),
+            "requested_s": f[:, at.Z_REQUEST],
+            "admitted_s": known(at.Z_ADMIT, f[:, at.Z_ADMIT] >= 0),
+            "started_s": known(at.Z_START, f[:, at.Z_START] >= 0),
+            "settled_s": f[:, at.Z_DONE],
+            "played_s": known(at.Z_PLAY_END, f[:, at.Z_PLAY_END] > 0),
+            "audio_s": tape.tokens[rows] * run.spec.token_audio,
+            "prompt_tokens": tape.prompt[rows],
+            "chunks": chunks,
+            "stall_total_s": known(at.Z_STALL, chunks >= 1),
+            "stall_largest_s": known(at.Z_STALL_MAX, chunks >= 1),
+            "stalls": i[:, at.R_STALLS],
+            "audible_stalls": i[:, at.R_AUDIBLE],
+            "underrun_a_s": known(at.Z_A, measured),
+            "underrun_c_s": known(at.Z_C, measured),
+            "worst_pace": known(at.Z_PACE, f[:, at.Z_PACE] >= 0),
+            "lost_audio_s": f[:, at.Z_LOST],
+            "preemptions": i[:, at.R_PREEMPTS],
+        }
+    )
+
+
+def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
+    """One row per call that began.
+
+    outcome: refused if one of its utterances was refused for good, else abandoned, failed,
+    completed, or live when the run stopped before it was over.  clean: completed, every utterance
+    started within slo.start_within and no stall over slo.no_stall_over, no audio lost.
+    measured: a stream of two chunks or more was delivered; without one, stalls are not measured.
+    """
+    tape, slo = run.tape, run.scenario.slo
+    if tape.closed:
+        started = np.unique(stream_table["session"].to_numpy())
+        arrival = np.full(tape.sessions, np.nan)
+        arrival[stream_table["session"]] = stream_table["requested_s"]
+    else:
+        started = np.arange(tape.sessions)
+        arrival = tape.arrival
+    n = tape.sessions
+    s = stream_table["session"].to_numpy()
+    codes = stream_table["outcome"].cat.codes.to_numpy()
+    worst = np.zeros(n, np.int64)
+    rank = np.array([0, 1, 4, 3, 2])  # live, completed, refused, abandoned, failed
+    np.maximum.at(worst, s, rank[codes])
+    settled = np.bincount(s, minlength=n)
+    finished = settled == np.diff(tape.first)
+    outcome = np.array([0, 1, 4, 3, 2])[worst]
+    outcome[(worst <= 1) & ~finished] = at.PENDING
+    wait = (stream_table["started_s"] - stream_table["requested_s"]).to_numpy()
+    stall = stream_table["stall_largest_s"].to_numpy()
+    good = (
+        (codes == at.COMPLETED)
+        & (wait <= slo.start_within)
+        & (stall <= slo.no_stall_over)
+        & (stream_table["lost_audio_s"].to_numpy() == 0)
+    )
+    table = pd.DataFrame(
+        {
+            "session": np.arange(n),
+            "arrival_s": arrival,
+            "outcome": pd.Categorical.from_codes(outcome, list(at.OUTCOMES)),
+            "utterances": settled,
+            "clean": (np.bincount(s, weights=good, minlength=n) == settled)
+            & (outcome == at.COMPLETED),
+            "measured": np.bincount(s, weights=stream_table["chunks"] >= 2, minlength=n) > 0,
+            "audible_stalls": np.bincount(
+                s, weights=stream_table["audible_stalls"], minlength=n
+            ).astype(np.int64),
+            "stall_total_s": np.bincount(
+                s, weights=stream_table["stall_total_s"].fillna(0.0), minlength=n
+            ),
+        }
+    )
+    return table.iloc[started].reset_index(drop=True)
+
+
+def chunks(run: Run) -> pd.DataFrame:
+    """One row per chunk: queued at the codec, sent, arrived at the listener (s); audio (s)."""
+    i, f = run.record.chunk_i, run.record.chunk_f
+    tape = run.tape
+    session = np.searchsorted(tape.first, i[:, at.L_UTT], side="right") - 1
+    return pd.DataFrame(
+        {
+            "session": session,
+            "utterance": i[:, at.L_UTT] - tape.first[session],
+            "chunk": i[:, at.L_INDEX],
+            "replica": i[:, at.L_ENGINE],
+            "batch_rows": i[:, at.L_ROWS],
+            "queued_s": f[:, at.M_READY],
+            "sent_s": f[:, at.M_SENT],
+            "arrived_s": f[:, at.M_ARRIVE],
+            "audio_s": f[:, at.M_AUDIO],
+        }
+    ).sort_values(["session", "utterance", "chunk"], ignore_index=True)
+
+
+def series(run: Run) -> pd.DataFrame:
+    """One row per bin of series.resolution: gauges at its start, counts over it.
+
+    offered_per_s: nominal calls per second.  gap_p99: 99 % point, over the chunks that arrived in
+    the bin, of the gap before a chunk / the audio of the chunk before it; beyond 1 the
+    listener's buffer drains.
+    """
+    rows, resolution = run.record.series, run.spec.resolution
+    t = np.arange(len(rows)) * resolution
+    offered = np.asarray(rate_at(run.scenario.workload.arrivals, t), float)
+    offered = np.where(t < run.scenario.horizon, offered, 0.0)
+    return pd.DataFrame(
+        {
+            "t_s": t,
+            "offered_per_s": offered,
+            "calls": rows[:, at.B_CALLS],
+            "refused": rows[:, at.B_REFUSED],
+            "abandoned": rows[:, at.B_ABANDONED],
+            "stalls": rows[:, at.B_STALLS],
+            "live": rows[:, at.B_LIVE],
+            "running": rows[:, at.B_RUNNING],
+            "waiting": rows[:, at.B_WAITING],
+            "waiting_max": rows[:, at.B_WAITING_MAX],
+            "codec_queue": rows[:, at.B_QUEUED],
+            "gateway": rows[:, at.B_GATEWAY],
+            "gap_p99": quantile_rows(run.record.gaps, 0.99),
+        }
+    )
+
+
+def quantile_rows(counts: np.ndarray, q: float) -> np.ndarray:
+    """Quantile q of each row of a ratio histogram, interpolated in its bucket; NaN if empty.
+
+    counts: int64[rows, buckets] as in voicesim.engine.layout.  Error: under one bucket, 1/16
+    octave (6 %) for the coarse and 1/128 octave (0.8 %) for the fine histogram.
+    """
+    edges = at.quantile_edges(counts.shape[1] // at.OCTAVES)
+    total = counts.sum(axis=1)
+    cumulative = counts.cumsum(axis=1)
+    rank = q * total
+    bucket = (cumulative < rank[:, None]).sum(axis=1).clip(max=counts.shape[1] - 1)
+    rows = np.arange(len(counts))
+    inside = counts[rows, bucket]
+    below = cumulative[rows, bucket] - inside
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = (rank - below) / inside
+    value = edges[bucket] + share * (edges[bucket + 1] - edges[bucket])
+    return np.where(total > 0, value, np.nan)

@@ -1,0 +1,123 @@
+"""Policies in Python: the built-in ones as classes, and a user's own named in the YAML.
+
+A routing policy is a class with ``choose(view) -> replica`` (-1: none); an admission policy a
+class with ``admit(view, replica) -> ADMIT | REFUSE | QUEUE`` (True and False will do).  Each is
+made anew for every run with the options of the YAML as keyword arguments.  What they may look at
+is ``voicesim.policy.view.View``.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from voicesim.policy import admission, routing
+from voicesim.policy.admission import ADMIT, QUEUE, REFUSE
+from voicesim.policy.view import View
+
+
+class PolicyError(RuntimeError):
+    """A user's policy cannot be loaded, failed, or answered nonsense."""
+
+
+class LeastStreams:
+    """The open replica with the fewest live streams."""
+
+    def choose(self, view: View) -> int:
+        if view.open.all():
+            return int(view.live.argmin())
+        return routing.least_streams(view.live, view.open)
+
+
+class RoundRobin:
+    """Each open replica in turn."""
+
+    def __init__(self) -> None:
+        self.turn = -1
+
+    def choose(self, view: View) -> int:
+        self.turn += 1
+        return routing.round_robin(view.live, view.open, self.turn)
+
+
+class PowerOfTwo:
+    """The less loaded of two random replicas."""
+
+    def choose(self, view: View) -> int:
+        return routing.power_of_two(view.live, view.open, view.uniform(0), view.uniform(1))
+
+
+class AdmitAll:
+    """Everybody."""
+
+    def admit(self, view: View, replica: int) -> int:
+        return ADMIT
+
+
+class Cap:
+    """At most ``streams`` live streams on a replica."""
+
+    def __init__(self, streams: int):
+        self.streams = streams
+
+    def admit(self, view: View, replica: int) -> int:
+        return ADMIT if view.live[replica] < self.streams else REFUSE
+
+
+class CapQueue:
+    """As Cap, with a queue of at most ``max_waiting`` at the gateway."""
+
+    def __init__(self, streams: int, max_waiting: int):
+        self.streams, self.max_waiting = streams, max_waiting
+
+    def admit(self, view: View, replica: int) -> int:
+        live = int(view.live[replica])
+        return admission.cap_queue(live, self.streams, view.gateway, self.max_waiting)
+
+
+class Slack:
+    """Only if every live stream keeps its lead."""
+
+    def admit(self, view: View, replica: int) -> int:
+        return ADMIT if view.has_slack(replica) else REFUSE
+
+
+def decider(route: Any, admit: Any) -> Callable[[View], tuple[int, int]]:
+    """One decision from a routing and an admission policy."""
+    choose, may_enter = route.choose, admit.admit
+
+    def decide(view: View) -> tuple[int, int]:
+        g = choose(view)
+        if g < 0:
+            return REFUSE, 0
+        return may_enter(view, g), g
+
+    return decide
+
+
+def checked(decide: Callable[[View], tuple[int, int]], replicas: int, names: str) -> Any:
+    """The same decision, but a failure or a nonsense answer names the policy and the time."""
+
+    def guarded(view: View) -> tuple[int, int]:
+        try:
+            action, g = decide(view)
+            action, g = int(action), int(g)
+        except Exception as error:
+            kind = type(error).__name__
+            raise PolicyError(f"{names} failed at t = {view.now:.3f} s: {kind}: {error}") from error
+        if action not in (ADMIT, REFUSE, QUEUE) or not 0 <= g < replicas:
+            raise PolicyError(
+                f"{names} answered ({action}, replica {g}) at t = {view.now:.3f} s; allowed: "
+                f"ADMIT, REFUSE or QUEUE and a replica from 0 to {replicas - 1}"
+            )
+        return action, g
+
+    return guarded
+
+
+def load_policy(name: str, options: dict[str, Any]) -> Any:
+    """An instance of the user's class ``package.module:Class``.  Raises PolicyError."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)(**options)
+    except Exception as error:
+        raise PolicyError(f"policy {name!r}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,103 @@
+"""The ``run`` command: progress, table, figure and folder of one study."""
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from voicesim.engine.profile import ProfileError
+from voicesim.policy.python import PolicyError
+from voicesim.report.figure import peak_figure
+from voicesim.report.table import print_report
+from voicesim.scenario import ScenarioErrors, load
+from voicesim.simulation import ModelError
+from voicesim.study import Outcome, RunFolder, StudyResult, run_study, write_results
+
+
+def run_command(
+    file: Path,
+    out: Path | None,
+    sets: Sequence[str],
+    seed: int | None,
+    replications: int | None,
+    workers: int | None,
+    chunks: bool,
+    engine: str,
+    quiet: bool,
+) -> int:
+    """Run a scenario file; returns the exit code (0, 2 for bad input, 130 when interrupted)."""
+    console = Console(quiet=quiet)
+    errors = Console(stderr=True)
+    try:
+        study = load(file, sets=sets, seed=seed, replications=replications)
+    except ScenarioErrors as problems:
+        print(problems, file=sys.stderr)
+        return 2
+    folder = RunFolder(out or Path("runs") / file.stem)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        with _progress(errors, quiet) as bar:
+            result = run_study(study, folder.path, workers, chunks, engine, bar.report)
+        write_results(result, folder.path)
+        peak_figure(result.series, result.summary, result.context, folder.path / "peak.png")
+    except (ModelError, ProfileError, PolicyError) as problem:
+        folder.discard()
+        print(f"{file}: {problem}", file=sys.stderr)
+        return 2
+    except BaseException as problem:
+        folder.discard()
+        if isinstance(problem, KeyboardInterrupt):
+            print("interrupted before any run was finished; nothing was kept", file=sys.stderr)
+            return 130
+        raise
+    target = folder.publish()
+    print_report(result.summary, result.context, console)
+    console.print(f"wrote {target}/ (summary.json, scenario.yaml, peak.png, tables in Parquet)")
+    if not result.complete:
+        _say_what_is_missing(result, target)
+        return 130
+    return 0
+
+
+def _terminate(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _say_what_is_missing(result: StudyResult, target: Path) -> None:
+    done, planned = len(result.outcomes), sum(v.replications for v in result.file.variants.values())
+    print(f"interrupted: {done} of {planned} runs are finished and kept in {target}/",
+          file=sys.stderr)  # fmt: skip
+
+
+class _progress:
+    """A bar on the terminal: runs finished, simulated events so far."""
+
+    def __init__(self, console: Console, quiet: bool):
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TextColumn("runs"), TimeElapsedColumn(), console=console, transient=True,
+            disable=quiet or not console.is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task("simulating", total=None)
+        self._events = 0
+        self._console = console
+        self._quiet = quiet
+
+    def __enter__(self) -> "_progress":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._bar.stop()
+
+    def report(self, done: int, total: int, outcome: Outcome) -> None:
+        """One more run is finished."""
+        self._events += outcome.events
+        text = f"{outcome.variant} done, {self._events / 1e6:.1f} M events"
+        self._bar.update(self._task, completed=done, total=total, description=text)
+        if not self._console.is_terminal and not self._quiet:
+            self._console.print(f"[{done}/{total}] {text}", markup=False, highlight=False)

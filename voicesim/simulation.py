@@ -1,0 +1,252 @@
+"""A scenario becomes a pool's plain numbers, and runs: on the kernel or on the reference."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import gamma
+
+from voicesim.engine.profile import Profile, load_profile
+from voicesim.engine.record import RunRecord
+from voicesim.engine.spec import INF, CodecSpec, PoolSpec
+from voicesim.policy import admission, python, routing
+from voicesim.scenario import Scenario
+from voicesim.workload import rng
+from voicesim.workload.tape import Tape, draw_tape
+
+
+class ModelError(ValueError):
+    """A scenario that is well written but cannot be simulated (memory, missing codec cost)."""
+
+
+@dataclass
+class Run:
+    """One finished run: what was simulated, and what it left."""
+
+    scenario: Scenario
+    profile: Profile
+    spec: PoolSpec
+    tape: Tape
+    record: RunRecord
+
+
+def simulate(
+    scenario: Scenario,
+    replication: int = 0,
+    engine: str = "kernel",
+    processes: Sequence[Callable[[Any, Any], Any]] = (),
+    record_chunks: bool = False,
+) -> Run:
+    """Play one replication.
+
+    engine: "kernel" (compiled) or "reference" (plain SimPy); the results are equal to the bit.
+    processes: generator functions of (env, pool), SimPy processes beside the pool.
+    Raises ModelError, ProfileError, PolicyError.
+    """
+    profile = load_profile(scenario.cluster.pool.engine.profile_path)
+    spec = pool_spec(scenario, profile, replication, record_chunks)
+    tape = draw_tape(
+        scenario.workload,
+        scenario.horizon,
+        scenario.seed,
+        replication,
+        spec.token_audio,
+        scenario.cluster.pool.engine.max_tokens,
+    )
+    decide = python_policies(scenario, spec)
+    if engine == "reference":
+        from voicesim.engine.reference import run_reference
+
+        record = run_reference(spec, tape, decide, processes)
+    else:
+        from voicesim.engine.pool import Pool, PoolEnvironment
+        from voicesim.engine.pool import record as record_of
+
+        pool = Pool(spec, tape, decide)
+        env = PoolEnvironment(pool)
+        for process in processes:
+            env.process(process(env, pool))
+        env.run(until=env.at(spec.end))
+        record, tape = record_of(pool), pool.tape
+    return Run(scenario, profile, spec, tape, record)
+
+
+# --- scenario to numbers ----------------------------------------------------------------------
+
+
+def pool_spec(
+    scenario: Scenario, profile: Profile, replication: int = 0, record_chunks: bool = False
+) -> PoolSpec:
+    """The pool's parameters (voicesim.engine.spec) of one replication."""
+    pool, listener = scenario.cluster.pool, scenario.listener
+    engine, codec = pool.engine, pool.codec
+    scheduling = None if engine.scheduling == "profile" else engine.scheduling
+    step = profile.step_cost(engine.max_num_batched_tokens, capture_sizes(engine), scheduling)
+    chunk = pool.chunks
+    if profile.token_audio_s is None:
+        raise ModelError(f"profile {profile.name!r} lacks token_audio_s, the seconds of a token")
+    seed = rng.run_seed(scenario.seed, replication)
+    refused = scenario.workload.refused
+    network, player = listener.network, listener.player
+    return PoolSpec(
+        engines=pool.replicas,
+        step=step,
+        schedule=(chunk.first, *chunk.ramp, chunk.steady),
+        codec=None if codec is None else codec_spec(codec, profile),
+        token_audio=profile.token_audio_s,
+        max_num_seqs=engine.max_num_seqs,
+        budget=engine.max_num_batched_tokens,
+        block_size=engine.block_size,
+        blocks=kv_blocks(scenario, profile),
+        reserve=engine.reserve_full_prompt,
+        overlap=bool(step.params[8]),
+        noise=profile.noise_table() if engine.noise and profile.noise else None,
+        jitter=jitter_table(network.jitter),
+        decode_slowdown=profile.sharing.decode_slowdown.value,
+        codec_slowdown=profile.sharing.codec_slowdown.value,
+        delay=network.delay,
+        prebuffer=player.prebuffer,
+        rebuffer=player.rebuffer,
+        max_wait=INF if player.max_wait is None else player.max_wait,
+        max_queue=INF if player.max_queue is None else player.max_queue,
+        audible=listener.audible,
+        horizon=scenario.horizon,
+        warmup=scenario.warmup,
+        end=scenario.horizon + scenario.drain,
+        resolution=scenario.series.resolution,
+        seed=seed - (1 << 64) if seed >= 1 << 63 else seed,
+        retries=refused.retry.attempts if refused else 0,
+        backoff=refused.retry.backoff if refused else 1.0,
+        factor=refused.retry.factor if refused else 2.0,
+        full_jitter=bool(refused and refused.retry.jitter == "full"),
+        standby=bool(refused and refused.then == "standby_voice"),
+        record_chunks=record_chunks,
+        **policy_numbers(scenario),
+    )
+
+
+def codec_spec(codec: Any, profile: Profile) -> CodecSpec:
+    """The codec stage's numbers; its cost from the scenario or else from the profile."""
+    override = None
+    if codec.cost is not None:
+        override = {
+            "floor_s": codec.cost.floor,
+            "per_row_s": codec.cost.per_row,
+            "per_frame_s": codec.cost.per_frame,
+        }
+    try:
+        cost = profile.codec_cost(override)
+    except ValueError as error:
+        raise ModelError(f"cluster.pools.*.codec.cost: {error}") from error
+    kinds = {"fifo": 0, "window": 1, "edf": 2}
+    return CodecSpec(
+        cost=cost,
+        left_context=codec.left_context,
+        cap=codec.batch.cap,
+        gather=codec.batch.window,
+        workers=codec.workers,
+        queue=kinds[codec.queue.kind],
+        window=getattr(codec.queue, "streams", 0),
+        shared=codec.on == "same_gpu",
+    )
+
+
+def capture_sizes(engine: Any) -> list[int] | None:
+    """CUDA graph sizes: None = the profile's own, [] = none; "vllm" its default list.
+
+    vLLM: [1, 2, 4], then steps of 8, then of 16 from 256 on, up to
+    min(2 * max_num_seqs, 512, max_num_batched_tokens).
+    """
+    if engine.capture_sizes == "profile":
+        return None
+    if engine.capture_sizes == "none":
+        return []
+    if engine.capture_sizes == "vllm":
+        most = min(2 * engine.max_num_seqs, 512, engine.max_num_batched_tokens)
+        return [b for b in (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)) if b <= most]
+    return list(engine.capture_sizes)
+
+
+def kv_blocks(scenario: Scenario, profile: Profile) -> int:
+    """Usable KV blocks of an engine (one block is vLLM's null block).  Raises ModelError."""
+    pool = scenario.cluster.pool
+    engine = pool.engine
+    if engine.kv_blocks is not None:
+        return max(1, engine.kv_blocks - 1)
+    if profile.memory is None:
+        raise ModelError(
+            f"profile {profile.name!r} says nothing about memory: give engine.kv_blocks"
+        )
+    total = scenario.cluster.gpu.memory_bytes
+    share = 0.9 if engine.memory is None else engine.memory
+    fixed = profile.memory.weight_bytes.value + profile.memory.overhead_bytes.value
+    block = profile.memory.kv_bytes_per_token.value * engine.block_size
+    blocks = int((total * share - fixed) // block) - 1
+    if blocks < 1:
+        short = (fixed + 2 * block - total * share) / 2**30
+        raise ModelError(
+            f"cluster.pools.*.engine.memory: {share:g} of {total / 2**30:.1f} GiB leaves no room "
+            f"for the KV cache beside {fixed / 2**30:.1f} GiB of weights and overhead "
+            f"({short:.1f} GiB short)"
+        )
+    return blocks
+
+
+def jitter_table(mean: float) -> np.ndarray:
+    """float64[4096] inverse CDF of the extra one-way delay: gamma of shape 2 (s).  An assumption."""
+    if mean == 0.0:
+        return np.zeros(4096)
+    return gamma.ppf((np.arange(4096) + 0.5) / 4096, 2.0, scale=mean / 2.0)
+
+
+def policy_numbers(scenario: Scenario) -> dict[str, Any]:
+    """Kinds and knobs of the built-in policies."""
+    admit, route = scenario.policies.admission, scenario.policies.routing
+    numbers: dict[str, Any] = {
+        "routing": {"round_robin": 0, "least_streams": 1, "power_of_two": 2}.get(route.kind, 1)
+    }
+    if admit.kind == "cap":
+        numbers |= {"admission": admission.CAP, "limit": admit.streams}
+    elif admit.kind == "cap_queue":
+        numbers |= {
+            "admission": admission.CAP_QUEUE,
+            "limit": admit.streams,
+            "deadline": admit.deadline,
+            "max_queued": 1 << 40 if admit.max_waiting is None else admit.max_waiting,
+        }
+    elif admit.kind == "slack":
+        numbers |= {"admission": admission.SLACK, "lead": admit.lead}
+    return numbers
+
+
+def python_policies(scenario: Scenario, spec: PoolSpec, always: bool = False) -> Any:
+    """The decision in Python if a policy is the user's own (or ``always``), else None."""
+    admit, route = scenario.policies.admission, scenario.policies.routing
+    custom = [p for p in (admit, route) if p.kind == "custom"]
+    if not custom and not always:
+        return None
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # a policy file beside the user's scenario
+    routes = (python.RoundRobin, python.LeastStreams, python.PowerOfTwo)
+    if route.kind == "custom":
+        chosen = python.load_policy(route.policy, route.options)
+    else:
+        chosen = routes[spec.routing]()
+    if admit.kind == "custom":
+        admitted = python.load_policy(admit.policy, admit.options)
+    else:
+        admitted = {
+            admission.ADMIT_ALL: python.AdmitAll,
+            admission.CAP: lambda: python.Cap(spec.limit),
+            admission.CAP_QUEUE: lambda: python.CapQueue(spec.limit, spec.max_queued),
+            admission.SLACK: python.Slack,
+        }[spec.admission]()
+    decide = python.decider(chosen, admitted)
+    if not custom:
+        return decide
+    return python.checked(decide, spec.engines, " and ".join(p.policy for p in custom))
+
+

@@ -1,0 +1,247 @@
+"""A study: every variant and replication of a scenario file, run in parallel, written to a folder.
+
+Each run is one job; a job writes its own tables.  The folder is written under a temporary name
+and renamed when all is done; when interrupted, what is finished is kept and named so.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+from joblib import Parallel, delayed
+
+import voicesim
+from voicesim.metrics import summary as metrics
+from voicesim.metrics import tables
+from voicesim.scenario import ScenarioFile
+from voicesim.simulation import Run, simulate
+
+SUMMARY_SCHEMA = "voicesim-summary/1"
+
+
+@dataclass
+class Outcome:
+    """What one job sends back: metrics and series of a run, not its rows."""
+
+    variant: str
+    replication: int
+    metrics: dict[str, Any]
+    series: pd.DataFrame
+    warnings: list[str]
+    events: int
+
+
+@dataclass
+class StudyResult:
+    """Results of a study, complete or (interrupted) in part."""
+
+    file: ScenarioFile
+    outcomes: list[Outcome] = field(default_factory=list)
+    complete: bool = False
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Variant -> metric -> {mean, low, high}."""
+        return {
+            name: metrics.aggregate([o.metrics for o in of])
+            for name in self.file.variants
+            if (of := self.of(name))
+        }
+
+    def of(self, variant: str) -> list[Outcome]:
+        """The finished runs of a variant, by replication."""
+        found = [o for o in self.outcomes if o.variant == variant]
+        return sorted(found, key=lambda o: o.replication)
+
+    @property
+    def series(self) -> pd.DataFrame:
+        """Time series of all runs, with columns variant and replication."""
+        frames = [
+            o.series.assign(variant=o.variant, replication=o.replication)
+            for name in self.file.variants
+            for o in self.of(name)
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What the report says around the numbers."""
+        base = self.file.variants[self.file.baseline]
+        warnings = list(dict.fromkeys(w for o in self.outcomes for w in o.warnings))
+        return {
+            "title": base.title,
+            "slo": {
+                "start_within": base.slo.start_within,
+                "no_stall_over": base.slo.no_stall_over,
+            },
+            "audible": base.listener.audible,
+            "replications": base.replications,
+            "horizon": base.horizon,
+            "seed": base.seed,
+            "warnings": warnings,
+            "assumptions": assumptions(base),
+        }
+
+
+def run_study(
+    file: ScenarioFile,
+    folder: Path | None = None,
+    workers: int | None = None,
+    chunks: bool = False,
+    engine: str = "kernel",
+    progress: Callable[[int, int, Outcome], None] | None = None,
+) -> StudyResult:
+    """Run every variant and replication.
+
+    folder: where job tables are written (variant/replication by file name), None for nowhere.
+    workers: processes, default one per core.  KeyboardInterrupt leaves a partial result with
+    ``complete`` False.  Results do not depend on the number of workers.
+    """
+    jobs = [
+        (name, r) for name, s in file.variants.items() for r in range(s.replications)
+    ]  # fmt: skip
+    count = min(workers or os.cpu_count() or 1, len(jobs))
+    result = StudyResult(file)
+    calls = (
+        delayed(job)(file.variants[name], name, r, folder, chunks, engine) for name, r in jobs
+    )
+    try:
+        done: Iterator[Outcome]
+        if count == 1:
+            done = (call[0](*call[1], **call[2]) for call in calls)
+        else:
+            done = Parallel(n_jobs=count, return_as="generator_unordered")(calls)
+        for outcome in done:
+            result.outcomes.append(outcome)
+            if progress is not None:
+                progress(len(result.outcomes), len(jobs), outcome)
+        result.complete = True
+    except KeyboardInterrupt:
+        if not result.outcomes:
+            raise
+    return result
+
+
+def job(
+    scenario: Any, variant: str, replication: int, folder: Path | None, chunks: bool, engine: str
+) -> Outcome:
+    """One run, its tables written to ``folder``."""
+    run = simulate(scenario, replication, engine, record_chunks=chunks)
+    streams = tables.streams(run)
+    calls = tables.sessions(run, streams)
+    if folder is not None:
+        write_table(calls, folder, "sessions", variant, replication)
+        write_table(streams, folder, "streams", variant, replication)
+        if chunks:
+            write_table(tables.chunks(run), folder, "chunks", variant, replication)
+    return Outcome(
+        variant,
+        replication,
+        metrics.run_metrics(run, calls, streams),
+        tables.series(run),
+        warnings_of(run, variant),
+        run.record.counters.get("events", 0),
+    )
+
+
+def write_table(
+    table: pd.DataFrame, folder: Path, name: str, variant: str, replication: int
+) -> None:
+    """One part of a table: NAME/VARIANT-REPLICATION.parquet (pandas and DuckDB read the folder)."""
+    small = table.copy()
+    for column in small.select_dtypes("float64"):
+        if not column.endswith("_s") or column in ("audio_s",):
+            small[column] = small[column].astype(np.float32)
+    small.insert(0, "variant", variant)
+    small.insert(1, "replication", np.int32(replication))
+    target = folder / name
+    target.mkdir(parents=True, exist_ok=True)
+    small.to_parquet(target / f"{variant}-{replication}.parquet", index=False, compression="zstd")
+
+
+def warnings_of(run: Run, variant: str) -> list[str]:
+    """What a reader must know before trusting this run."""
+    found = []
+    measured = run.profile.range
+    most = run.record.counters["max_batch"]
+    if measured is not None and most > measured.batch[1]:
+        found.append(
+            f"{variant}: steps of up to {most} streams were simulated, but {run.profile.name} was "
+            f"measured up to {measured.batch[1]:g}: step times beyond are extrapolated"
+        )
+    if run.tape.clipped:
+        found.append(f"{variant}: {run.tape.clipped} utterances were cut to engine.max_tokens")
+    if run.record.counters["live_calls"]:
+        found.append(
+            f"{variant}: {run.record.counters['live_calls']} calls were still live when the run "
+            f"stopped, {run.scenario.drain:g} s after the horizon"
+        )
+    return found
+
+
+def assumptions(scenario: Any) -> list[str]:
+    """What the model takes for granted in this scenario."""
+    pool = scenario.cluster.pool
+    found = [
+        f"step times from profile {pool.engine.profile} (see its origins and intervals)",
+        "a caller's patience covers the silence before the first sound, not later stalls",
+        "one-way network jitter is gamma distributed of shape 2; packets keep their order",
+    ]
+    if pool.codec is not None and pool.codec.on == "same_gpu":
+        found.append(
+            "decoder and codec on one GPU stretch each other by the profile's fixed factors"
+        )
+    return found
+
+
+# --- the run folder ---------------------------------------------------------------------------
+
+
+class RunFolder:
+    """A folder that appears under its name only when it is complete."""
+
+    def __init__(self, target: Path):
+        self.target = target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self.path = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+
+    def publish(self) -> Path:
+        """Rename to the target; an earlier result there is replaced."""
+        os.chmod(self.path, 0o755)
+        if self.target.exists():
+            old = self.path.with_name(self.path.name + "-old")
+            self.target.rename(old)
+            self.path.rename(self.target)
+            shutil.rmtree(old)
+        else:
+            self.path.rename(self.target)
+        return self.target
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def write_results(result: StudyResult, folder: Path) -> None:
+    """summary.json, the resolved scenario and the series; the tables are there already."""
+    summary = {
+        "schema": SUMMARY_SCHEMA,
+        "voicesim": voicesim.__version__,
+        "complete": result.complete,
+        **{k: v for k, v in result.context.items() if k != "assumptions"},
+        "assumptions": result.context["assumptions"],
+        "variants": result.summary,
+    }
+    text = json.dumps(summary, indent=2, allow_nan=False)
+    (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
+    resolved = yaml.safe_dump(result.file.resolved(), sort_keys=False, allow_unicode=True)
+    (folder / "scenario.yaml").write_text(resolved, encoding="utf-8")
+    result.series.to_parquet(folder / "series.parquet", index=False, compression="zstd")
