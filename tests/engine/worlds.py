@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import CodecSpec, PoolSpec
@@ -130,6 +131,8 @@ def differences(a: RunRecord, b: RunRecord) -> list[str]:
     bad = []
     for f in dataclasses.fields(a):
         x, y = getattr(a, f.name), getattr(b, f.name)
+        if f.name == "utterance_i":
+            x, y = x[:, at.R_OUTCOME :], y[:, at.R_OUTCOME :]
         pairs = {f.name: (x, y)}
         if isinstance(x, dict):
             pairs = {f"{f.name}.{k}": (x[k], y[k]) for k in x if k != "events"}

@@ -28,9 +28,6 @@ MEMORY, MEMORY_PER_KV, ATTENTION, NORM, HOST, HOST_PER_STREAM, HOST_PER_CHUNK, S
 )
 N_STEP_PARAMS = 9
 
-# Positions in CodecCost.params (float64).
-CODEC_FLOOR, CODEC_PER_ROW, CODEC_PER_FRAME = range(3)
-
 NORMS = (1, 2, 4, 8, 0)
 """Allowed norms of ``combine``; 0 stands for the hard maximum (infinity)."""
 
@@ -86,9 +83,11 @@ def step_seconds(params, gpu: float, host: float) -> float:
     return gpu + host
 
 
-def codec_seconds(codec, rows: float, frames: float) -> float:
+def codec_seconds(
+    floor: float, per_row: float, per_frame: float, rows: float, frames: float
+) -> float:
     """GPU seconds of one codec batch: launch floor, a share per row, a share per frame.
 
     frames counts new frames and recomputed left context over all rows.
     """
-    return codec[CODEC_FLOOR] + codec[CODEC_PER_ROW] * rows + codec[CODEC_PER_FRAME] * frames
+    return floor + per_row * rows + per_frame * frames

@@ -15,7 +15,7 @@ from simpy.core import EmptySchedule
 from simpy.events import NORMAL, URGENT
 
 from voicesim.engine import layout as at
-from voicesim.engine.kernel.loop import run
+from voicesim.engine.kernel.loop import ROOM_CHECK, run
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import NEVER, PoolSpec
 from voicesim.policy.view import Decide, PoolView
@@ -74,16 +74,18 @@ class Pool:
         ring = 64
         while ring < max(spec.schedule) + 2 and ring < 512:
             ring *= 2
+        margin = ROOM_CHECK * (spec.max_num_seqs + cap + 8)
+        utterances = len(tape.tokens)
         self._rows = {
-            "slots": 1024,
+            "slots": 2 * margin + min(utterances, 1 << 13),
             "engines": spec.engines,
             "rings": spec.engines * ring,
             "needs": spec.engines * spec.block_size,
             "workers": spec.engines * workers,
             "rows": spec.engines * workers * cap,
-            "heap": 4096 + spec.max_num_seqs + cap,
+            "heap": 2 * margin + min(2 * utterances, 1 << 17),
             "tree": 1 + 2 * leaves,
-            "utterances": len(tape.tokens),
+            "utterances": utterances,
             "schedule": len(spec.schedule),
             "bins": spec.bins,
             "one": 1,
@@ -91,7 +93,7 @@ class Pool:
             "compute": len(spec.step.compute_s),
             "noise": 4096,
             "jitter": 4096,
-            "chunks": (4096 + spec.max_num_seqs + cap) if spec.record_chunks else 0,
+            "chunks": (2 * margin + 4 * utterances) if spec.record_chunks else 0,
         }
         self.I = np.zeros(at.N_INT_HEADER, np.int64)
         self.F = np.zeros(at.N_FLOAT_HEADER)
@@ -108,6 +110,7 @@ class Pool:
         self.I = self._resized(self.I, _INT, at.N_INT_HEADER, rows, True)
         self.F = self._resized(self.F, _FLOAT, at.N_FLOAT_HEADER, rows, False)
         self._rows = rows
+        self._arenas = (self.F.ctypes.data, len(self.F), self.I.ctypes.data, len(self.I))
         self.I[at.C_SLOTS] = rows["slots"]
         self.I[at.C_HEAP] = rows["heap"]
         self.I[at.C_CHUNKS] = rows["chunks"]
@@ -153,7 +156,7 @@ class Pool:
             (at.H_ROUTE, s.routing), (at.H_ADMIT, s.admission), (at.H_LIMIT, s.limit),
             (at.H_MAXQ, s.max_queued), (at.H_PYTHON, self._decide is not None),
             (at.H_RETRIES, s.retries), (at.H_FULLJIT, s.full_jitter), (at.H_STANDBY, s.standby),
-            (at.H_CLOSED, self.tape.closed), (at.H_BINS, s.bins), (at.H_CHUNKLOG, s.record_chunks),
+            (at.H_CLOSED, self.tape.callers), (at.H_BINS, s.bins), (at.H_CHUNKLOG, s.record_chunks),
             (at.H_GQ_HEAD, -1), (at.H_GQ_TAIL, -1), (at.H_DECISION, -1),
             (at.H_NEXT_UTT, self.tape.callers if self.tape.closed else 0),
         ):  # fmt: skip
@@ -168,9 +171,9 @@ class Pool:
             (at.K_FIRST_STALL, NEVER),
         ):  # fmt: skip
             F[entry] = number
-        F[at.K_PARAMS : at.K_PARAMS + 9] = s.step.params
+        F[at.K_MEMORY : at.K_OVERLAP + 1] = s.step.params
         if codec:
-            F[at.K_CODEC : at.K_CODEC + 3] = codec.cost
+            F[at.K_CODEC_FLOOR : at.K_CODEC_PER_FRAME + 1] = codec.cost
         self.section(at.OF_COMPUTE)[:, 0] = s.step.compute_s
         self.section(at.OF_NOISE)[:, 0] = 1.0 if s.noise is None else s.noise
         self.section(at.OF_JITTER)[:, 0] = s.jitter
@@ -216,36 +219,33 @@ class Pool:
         self.I[at.H_UTTERANCES] = len(tape.tokens)
 
     def _free_slots(self, start: int) -> None:
-        """Chain the stream rows from ``start`` on behind the free list's head."""
+        """Chain the stream rows from ``start`` on, before the free list's old head."""
         links = self.section(at.O_STREAM)[:, at.S_NEXT]
         n = len(links)
         links[start:n] = np.arange(start + 1, n + 1)
         links[n - 1] = -1 if start == 0 else self.I[at.H_FREE_SLOT]
         self.I[at.H_FREE_SLOT] = start
+        self.I[at.H_FREE_SLOTS] += n - start
 
     def _grow(self) -> None:
-        """Make room where the kernel found too little of it."""
+        """Make room where the kernel found too little of it (see room in kernel/loop.py)."""
         I, rows = self.I, dict(self._rows)
-        margin = int(I[at.H_MAX_SEQS] + I[at.H_CAP] + 8)
-        links = self.section(at.O_STREAM)[:, at.S_NEXT]
-        slots = rows["slots"]
-        full = links[I[at.H_FREE_SLOT]] < 0
-        if full:
-            rows["slots"] *= 2
+        margin = ROOM_CHECK * int(I[at.H_MAX_SEQS] + I[at.H_CAP] + 8)
+        slots, utterances = rows["slots"], rows["utterances"]
+        if I[at.H_FREE_SLOTS] < margin:
+            rows["slots"] = 2 * slots + margin
         if I[at.H_HEAP] + margin > rows["heap"]:
-            rows["heap"] *= 2
+            rows["heap"] = 2 * rows["heap"] + margin
         if self.spec.record_chunks and I[at.H_NCHUNKS] + margin > rows["chunks"]:
-            rows["chunks"] *= 2
-        old = rows["utterances"]
-        more = self.tape.closed and I[at.H_NEXT_UTT] + margin > old
-        if more:
+            rows["chunks"] = 2 * rows["chunks"] + margin
+        if self.tape.closed and I[at.H_NEXT_UTT] + ROOM_CHECK * self.tape.callers > utterances:
             self.tape = self.tape.extend()
             rows["utterances"] = len(self.tape.tokens)
         self._allocate(rows)
-        if full:
+        if rows["slots"] > slots:
             self._free_slots(slots)
-        if more:
-            self._write_tape(old)
+        if rows["utterances"] > utterances:
+            self._write_tape(utterances)
         self.view.refresh()
 
     # --- running ------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Pool:
         """Play every event up to and including ``until`` (s)."""
         action, replica = 0, 0
         while True:
-            status = run(self.F, self.I, until, action, replica)
+            status = run(*self._arenas, until, action, replica)
             if status == at.REACHED:
                 return
             if status == at.GROW:
@@ -314,21 +314,19 @@ ControlProcess = Callable[[simpy.Environment, Any], Any]
 
 
 def record(pool: Pool) -> RunRecord:
-    """The results of a pool's run so far (copies, so the arenas may go)."""
+    """The results of a pool's run so far; the tables are windows into its arenas."""
     I, F = pool.I, pool.F
     engines, floats = pool.section(at.O_ENGINE), pool.section(at.OF_ENGINE)
     logged = int(I[at.H_NCHUNKS])
     stalled = F[at.K_FIRST_STALL] < NEVER
-    utterances = pool.section(at.O_RES).copy()
-    utterances[:, at.R_SLOT] = -1  # the kernel's own bookkeeping
     return RunRecord(
-        utterance_i=utterances,
-        utterance_f=pool.section(at.OF_RES).copy(),
-        series=pool.section(at.O_SERIES).copy(),
-        gaps=pool.section(at.O_GAPS).copy(),
-        gap_hist=pool.section(at.O_HIST)[0].copy(),
-        chunk_i=pool.section(at.O_CHUNK_I)[:logged].copy(),
-        chunk_f=pool.section(at.OF_CHUNK)[:logged].copy(),
+        utterance_i=pool.section(at.O_RES),
+        utterance_f=pool.section(at.OF_RES),
+        series=pool.section(at.O_SERIES),
+        gaps=pool.section(at.O_GAPS),
+        gap_hist=pool.section(at.O_HIST)[0],
+        chunk_i=pool.section(at.O_CHUNK_I)[:logged],
+        chunk_f=pool.section(at.OF_CHUNK)[:logged],
         busy={
             "decode": floats[:, at.G_BUSY_GPU].copy(),
             "host": floats[:, at.G_BUSY_HOST].copy(),

@@ -38,7 +38,7 @@ def set_due(I, s):
     ahead = I[o + S_DUE] - (step - I[o + S_OFF])
     if ahead > ring - 1:
         ahead = ring - 1
-    bucket = I[O_RINGS] + g * ring + (step + ahead) % ring
+    bucket = I[O_RINGS] + g * ring + ((step + ahead) & (ring - 1))
     I[o + S_BUCKET] = bucket
     a = -1
     b = I[bucket]
@@ -154,10 +154,11 @@ def step_end(F, I, g, t):
     o0 = I[O_STREAM]
     account_step(F, I, g, t)
     I[e + E_STEP] += 1
+    I[e + E_PHASE] = I[e + E_PHASE] + 1 if I[e + E_PHASE] + 1 < I[H_BLOCK] else 0
     I[e + E_CHUNKS] = 0
     if I[e + E_ABORTS] > 0:
         drop_aborted(F, I, g, t)
-    bucket = I[O_RINGS] + g * I[H_RING] + I[e + E_STEP] % I[H_RING]
+    bucket = I[O_RINGS] + g * I[H_RING] + (I[e + E_STEP] & (I[H_RING] - 1))
     s = I[bucket]
     I[bucket] = -1
     while s >= 0:
@@ -292,7 +293,7 @@ def take_decode_blocks(F, I, g, t):
     """Blocks for the decoding streams in list order; True if a stream had to be preempted."""
     e = I[O_ENGINE] + g * NEI
     block = I[H_BLOCK]
-    need = I[I[O_NEED] + g * block + I[e + E_STEP] % block]
+    need = I[I[O_NEED] + g * block + I[e + E_PHASE]]
     if need <= I[e + E_FREE]:
         I[e + E_FREE] -= need
         return False
@@ -424,10 +425,9 @@ def begin_step(F, I, g, t):
     I[H_STREAM_STEPS] += decodes
     if I[e + E_RUNNING] > I[H_MAX_BATCH]:
         I[H_MAX_BATCH] = I[e + E_RUNNING]
-    params = F[K_PARAMS : K_PARAMS + 9]
-    gpu = gpu_seconds(params, compute_at(F, I, tokens), float(kv), pairs)
-    host = host_seconds(params, float(I[e + E_RUNNING]), float(I[e + E_CHUNKS]))
-    seconds = step_seconds(params, gpu, host)
+    gpu = gpu_seconds(F, compute_at(F, I, tokens), float(kv), pairs)
+    host = host_seconds(F, float(I[e + E_RUNNING]), float(I[e + E_CHUNKS]))
+    seconds = step_seconds(F, gpu, host)
     if I[H_NOISE] != 0:
         key = hash_key(I[H_SEED], P_STEP_NOISE, g, I[e + E_STEP])
         seconds = seconds * F[I[OF_NOISE] + table_index(key)]

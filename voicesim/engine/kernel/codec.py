@@ -44,7 +44,9 @@ def count_gap(F, I, s, gap, audio, arrive):
     """Pace of a chunk = its audio / the gap before it (the histogram holds the inverse); and,
     for the alarm, that gap against the audio that the chunk before had brought."""
     x = I[OF_STREAM] + s * NSF
-    b = (bin_at(F, I, arrive) - I[O_SERIES]) // NBI
+    b = int(arrive / F[K_RESOLUTION])
+    if b >= I[H_BINS]:
+        b = I[H_BINS] - 1
     coarse = ratio_bucket(gap / F[x + X_AUDIO]) // (FINE_PER_OCTAVE // COARSE_PER_OCTAVE)
     I[I[O_GAPS] + b * N_COARSE + coarse] += 1
     if F[x + X_REQUEST] >= F[K_WARMUP]:
@@ -253,7 +255,9 @@ def start_batch(F, I, g, t, rows):
         I[I[O_ROWS] + w * I[H_CAP] + i] = s
     I[I[O_WORKER] + w * NWI + W_ROWS] = rows
     v = I[OF_WORKER] + w * NVF
-    F[v + V_REM] = codec_seconds(F[K_CODEC : K_CODEC + 3], float(rows), float(frames))
+    F[v + V_REM] = codec_seconds(
+        F[K_CODEC_FLOOR], F[K_CODEC_PER_ROW], F[K_CODEC_PER_FRAME], float(rows), float(frames)
+    )
     F[v + V_SINCE] = t
     F[v + V_START] = t
     F[v + V_SLOW] = 1.0

@@ -13,6 +13,8 @@ import types
 from pathlib import Path
 
 import numba
+from numba.core import types as nb
+from numba.extending import intrinsic
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _SOURCES = (
@@ -64,3 +66,21 @@ def adopt(function, **calls):
     scope = {**function.__globals__, **calls}
     copy = types.FunctionType(function.__code__, scope, function.__name__)
     return numba.njit(error_model="numpy")(copy)
+
+
+def _pointer_to(element):
+    """An address as a pointer to ``element``: a view made from it carries no reference count,
+    which numba would otherwise raise and lower, atomically, at nearly every call."""
+
+    @intrinsic
+    def pointer(typingctx, address):
+        def codegen(context, builder, signature, args):
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return nb.CPointer(element)(nb.int64), codegen
+
+    return pointer
+
+
+float_pointer = _pointer_to(nb.float64)
+int_pointer = _pointer_to(nb.int64)

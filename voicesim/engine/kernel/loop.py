@@ -1,8 +1,10 @@
 """The event loop of the pool: the only door between Python and the compiled model."""
 
+from numba import carray
+
 from voicesim.engine.kernel.batch import kick, step_end
 from voicesim.engine.kernel.codec import codec_end, dispatch
-from voicesim.engine.kernel.jit import compiled
+from voicesim.engine.kernel.jit import compiled, float_pointer, int_pointer
 from voicesim.engine.kernel.lists import pop_timer
 from voicesim.engine.kernel.session import (
     apply_decision,
@@ -16,6 +18,8 @@ from voicesim.engine.kernel.session import (
 from voicesim.engine.layout import *  # noqa: F403
 
 NEVER = 1e301
+ROOM_CHECK = 8
+"""Events between two looks at the room left in the arenas (a power of two)."""
 
 
 @compiled
@@ -90,25 +94,28 @@ def timer_event(F, I, t):
 
 @compiled
 def room(F, I):
-    """False when an arena must grow before the next event may be played."""
-    margin = I[H_MAX_SEQS] + I[H_CAP] + 8
-    if I[I[O_STREAM] + I[H_FREE_SLOT] * NSI + S_NEXT] < 0:
-        return False
-    if I[H_HEAP] + margin > I[C_HEAP]:
+    """False when an arena must grow before the next ROOM_CHECK events may be played."""
+    margin = ROOM_CHECK * (I[H_MAX_SEQS] + I[H_CAP] + 8)
+    if I[H_FREE_SLOTS] < margin or I[H_HEAP] + margin > I[C_HEAP]:
         return False
     if I[H_CHUNKLOG] != 0 and I[H_NCHUNKS] + margin > I[C_CHUNKS]:
         return False
-    return not (I[H_CLOSED] != 0 and I[H_NEXT_UTT] + margin > I[H_UTTERANCES])
+    ahead = ROOM_CHECK * I[H_CLOSED]  # callers: each may take the next utterance in an event
+    return ahead == 0 or I[H_NEXT_UTT] + ahead <= I[H_UTTERANCES]
 
 
 @compiled
-def run(F, I, until, action, replica):
+def run(floats, n_floats, ints, n_ints, until, action, replica):
     """Play every event up to and including time ``until``.
+
+    floats, ints: addresses of the arenas (the caller keeps them alive), and their lengths.
 
     action, replica: the answer to the decision that the last call returned for.  Returns
     REACHED (nothing left up to until), DECIDE (I[H_DECISION] is the stream that asks for
     admission at F[K_NOW]) or GROW (an arena is nearly full).
     """
+    F = carray(float_pointer(floats), (n_floats,))
+    I = carray(int_pointer(ints), (n_ints,))
     if I[H_DECISION] >= 0:
         s = I[H_DECISION]
         I[H_DECISION] = -1
@@ -119,7 +126,7 @@ def run(F, I, until, action, replica):
     oh = I[OF_HEAP_T]
     oa = I[OF_ARRIVAL]
     while True:
-        if not room(F, I):
+        if I[H_EVENTS] & (ROOM_CHECK - 1) == 0 and not room(F, I):
             return GROW
         g = I[root]
         t = F[ot + g]

@@ -2,7 +2,7 @@
 
 from voicesim.engine import cost
 from voicesim.engine.kernel.jit import adopt, compiled
-from voicesim.engine.layout import H_MAXTOK, K_PARAMS, OF_COMPUTE
+from voicesim.engine.layout import H_MAXTOK, OF_COMPUTE
 
 combine = adopt(cost.combine)
 host_seconds = adopt(cost.host_seconds)
@@ -21,6 +21,5 @@ def compute_at(F, I, tokens):
 @compiled
 def predicted_step(F, I, tokens, streams, kv):
     """Seconds of a step without noise, as an admission policy would predict it."""
-    params = F[K_PARAMS : K_PARAMS + 9]
-    gpu = gpu_seconds(params, compute_at(F, I, tokens), float(kv), float(kv))
-    return step_seconds(params, gpu, host_seconds(params, float(streams), 0.0))
+    gpu = gpu_seconds(F, compute_at(F, I, tokens), float(kv), float(kv))
+    return step_seconds(F, gpu, host_seconds(F, float(streams), 0.0))

@@ -44,6 +44,7 @@ def start_utterance(F, I, u, t):
     o = I[O_STREAM] + s * NSI
     x = I[OF_STREAM] + s * NSF
     I[H_FREE_SLOT] = I[o + S_NEXT]
+    I[H_FREE_SLOTS] -= 1
     for c in range(NSI):
         I[o + c] = 0
     for c in range(NSF):
@@ -123,6 +124,7 @@ def maybe_free(F, I, s, t):
     I[o + S_STATE] = FREE
     I[o + S_NEXT] = I[H_FREE_SLOT]
     I[H_FREE_SLOT] = s
+    I[H_FREE_SLOTS] += 1
     if g >= 0:
         leave_engine(F, I, g, t)
 
@@ -161,6 +163,7 @@ def submit(F, I, s, g, t):
         I[o + S_STATE] = FREE
         I[o + S_NEXT] = I[H_FREE_SLOT]
         I[H_FREE_SLOT] = s
+        I[H_FREE_SLOTS] += 1
         return
     count_live(F, I, g, t, 1)
     I[o + S_ENGINE] = g

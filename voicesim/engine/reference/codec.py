@@ -113,7 +113,7 @@ class Codec:
             if stream.active and stream.sent_tokens + new == stream.tokens:
                 self.deactivate(stream)
             batch.append(stream)
-        seconds = float(cost.codec_seconds(self.spec.cost, float(rows), float(frames)))
+        seconds = float(cost.codec_seconds(*self.spec.cost, float(rows), float(frames)))
         number = self.engine.number * self.spec.workers + worker
         work = Work(self.env, seconds, at.CODEC_END, number)
         work.done.callbacks.append(lambda _: self.end_batch(worker))
