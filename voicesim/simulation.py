@@ -12,7 +12,7 @@ from scipy.stats import gamma
 from voicesim.engine.profile import Profile, load_profile
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import INF, CodecSpec, PoolSpec
-from voicesim.policy import admission, python, routing
+from voicesim.policy import admission, python
 from voicesim.scenario import Scenario
 from voicesim.workload import rng
 from voicesim.workload.tape import Tape, draw_tape
@@ -181,6 +181,8 @@ def kv_blocks(scenario: Scenario, profile: Profile) -> int:
             f"profile {profile.name!r} says nothing about memory: give engine.kv_blocks"
         )
     total = scenario.cluster.gpu.memory_bytes
+    if total is None:
+        raise ModelError(f"the memory of {pool.on!r} is not known: give engine.kv_blocks")
     share = 0.9 if engine.memory is None else engine.memory
     fixed = profile.memory.weight_bytes.value + profile.memory.overhead_bytes.value
     block = profile.memory.kv_bytes_per_token.value * engine.block_size
@@ -196,7 +198,7 @@ def kv_blocks(scenario: Scenario, profile: Profile) -> int:
 
 
 def jitter_table(mean: float) -> np.ndarray:
-    """float64[4096] inverse CDF of the extra one-way delay: gamma of shape 2 (s).  An assumption."""
+    """float64[4096] inverse CDF of the extra one-way delay (s): gamma of shape 2, an assumption."""
     if mean == 0.0:
         return np.zeros(4096)
     return gamma.ppf((np.arange(4096) + 0.5) / 4096, 2.0, scale=mean / 2.0)
@@ -248,5 +250,3 @@ def python_policies(scenario: Scenario, spec: PoolSpec, always: bool = False) ->
     if not custom:
         return decide
     return python.checked(decide, spec.engines, " and ".join(p.policy for p in custom))
-
-

@@ -105,14 +105,10 @@ def run_study(
     workers: processes, default one per core.  KeyboardInterrupt leaves a partial result with
     ``complete`` False.  Results do not depend on the number of workers.
     """
-    jobs = [
-        (name, r) for name, s in file.variants.items() for r in range(s.replications)
-    ]  # fmt: skip
+    jobs = [(name, r) for name, s in file.variants.items() for r in range(s.replications)]
     count = min(workers or os.cpu_count() or 1, len(jobs))
     result = StudyResult(file)
-    calls = (
-        delayed(job)(file.variants[name], name, r, folder, chunks, engine) for name, r in jobs
-    )
+    calls = (delayed(job)(file.variants[name], name, r, folder, chunks, engine) for name, r in jobs)
     try:
         done: Iterator[Outcome]
         if count == 1:
@@ -157,8 +153,8 @@ def write_table(
 ) -> None:
     """One part of a table: NAME/VARIANT-REPLICATION.parquet (pandas and DuckDB read the folder)."""
     small = table.copy()
-    for column in small.select_dtypes("float64"):
-        if not column.endswith("_s") or column in ("audio_s",):
+    for column in map(str, small.select_dtypes("float64")):
+        if not column.endswith("_s"):  # times keep their precision
             small[column] = small[column].astype(np.float32)
     small.insert(0, "variant", variant)
     small.insert(1, "replication", np.int32(replication))

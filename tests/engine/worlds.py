@@ -14,7 +14,7 @@ from voicesim.workload.tape import Tape
 def tape_of(
     arrival, tokens, prompt=None, think=None, patience=None, first=None, closed=False
 ) -> Tape:
-    """A tape from plain lists; by default one utterance a session, no thinking, endless patience."""
+    """A tape from plain lists; by default one utterance a session and endless patience."""
     tokens = np.asarray(tokens, np.int64)
     n = len(tokens)
     return Tape(

@@ -10,14 +10,24 @@ import numpy as np
 import pytest
 
 from tests.oracles.runs import (
-    LAWS, REPLICATIONS, interval, meets, play, poisson_tape, refused_share, settled, sojourns,
-    spec_of, step_of, birth_death,
+    LAWS,
+    REPLICATIONS,
+    birth_death,
+    interval,
+    meets,
+    play,
+    poisson_tape,
+    refused_share,
+    settled,
+    sojourns,
+    spec_of,
+    step_of,
 )  # fmt: skip
 from voicesim.engine import layout as at
 from voicesim.policy.admission import CAP, CAP_QUEUE
 
-M = 100  # tokens of a stream on average
-STEP = 0.01  # s, so that E[S] = 1 s and a = the arrival rate
+M = 200  # tokens of a stream on average
+STEP = 0.005  # s, so that E[S] = 1 s and a = the arrival rate
 SINCE = 20.0
 
 
@@ -37,7 +47,7 @@ def erlang_c(a: float, c: int) -> float:
 def runs(rate, law, horizon=1000.0, fine=1, **spec):
     spec = spec_of(step_of(lambda n: STEP / fine), **spec)
     for seed in range(REPLICATIONS):
-        yield play(spec, poisson_tape(seed, rate, horizon, law, M / 1, fine))
+        yield play(spec, poisson_tape(seed, rate, horizon, law, M, fine))
 
 
 def test_worked_values():
@@ -49,7 +59,7 @@ def test_worked_values():
 @pytest.mark.parametrize("law", LAWS)
 def test_erlang_b_and_insensitivity(law):
     """a = 16, c = 20 blocks 0.064411 whatever the law of the lengths."""
-    blocked = [refused_share(r, SINCE) for r in runs(16.0, law, admission=CAP, limit=20)]
+    blocked = [refused_share(r, SINCE) for r in runs(16.0, law, 3000.0, admission=CAP, limit=20)]
     assert meets(blocked, erlang_b(16, 20), erlang_b(16 * (1 + 1 / M), 20))
     assert not meets(blocked, 1.1 * erlang_b(16, 20))  # narrow enough to tell
 

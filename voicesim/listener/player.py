@@ -14,9 +14,7 @@ player, so that a short reply never waits for a prebuffer it cannot fill.
 SILENT, PREBUFFERING, PLAYING, REBUFFERING = range(4)
 
 
-def deliver(
-    mode, play_end, held, since, t, audio, last, prebuffer, rebuffer, max_wait, max_queue
-):
+def deliver(mode, play_end, held, since, t, audio, last, prebuffer, rebuffer, max_wait, max_queue):
     """One chunk of ``audio`` seconds reaches the player at time ``t`` (s).
 
     Returns (mode, play_end, held, since, stall, started, lost): the new state, the stall that

@@ -27,12 +27,11 @@ def streams(run: Run) -> pd.DataFrame:
         return np.where(where, f[:, column], np.nan)
 
     session = np.searchsorted(tape.first, rows, side="right") - 1
-    outcomes = pd.Categorical.from_codes(i[:, at.R_OUTCOME], list(at.OUTCOMES))
     return pd.DataFrame(
         {
             "session": session,
             "utterance": rows - tape.first[session],
-            "outcome": outcomes,
+            "outcome": outcomes(i[:, at.R_OUTCOME]),
             "replica": i[:, at.R_ENGINE],
             "attempts": i[:, at.R_ATTEMPTS] + (i[:, at.R_OUTCOME] != at.REFUSED),
             "requested_s": f[:, at.Z_REQUEST],
@@ -94,7 +93,7 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
         {
             "session": np.arange(n),
             "arrival_s": arrival,
-            "outcome": pd.Categorical.from_codes(outcome, list(at.OUTCOMES)),
+            "outcome": outcomes(outcome),
             "utterances": settled,
             "clean": (np.bincount(s, weights=good, minlength=n) == settled)
             & (outcome == at.COMPLETED),
@@ -108,6 +107,11 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
         }
     )
     return table.iloc[started].reset_index(drop=True)
+
+
+def outcomes(codes: np.ndarray) -> pd.Categorical:
+    """Outcome codes of voicesim.engine.layout as a categorical."""
+    return pd.Categorical.from_codes(codes.astype(np.int8), pd.Index(at.OUTCOMES))
 
 
 def chunks(run: Run) -> pd.DataFrame:

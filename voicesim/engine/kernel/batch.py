@@ -15,7 +15,7 @@ from voicesim.engine.kernel.schedule import (
     step_seconds,
 )
 from voicesim.engine.kernel.session import maybe_free
-from voicesim.engine.layout import *  # noqa: F403
+from voicesim.engine.layout import *
 from voicesim.workload import rng
 
 hash_key = adopt(rng.hash_key)

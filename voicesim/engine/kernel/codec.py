@@ -6,7 +6,7 @@ from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.kernel.lists import append, remove
 from voicesim.engine.kernel.schedule import codec_seconds
 from voicesim.engine.kernel.session import bin_at, maybe_free, next_utterance, write_result
-from voicesim.engine.layout import *  # noqa: F403
+from voicesim.engine.layout import *
 from voicesim.listener import player
 from voicesim.policy.admission import LAG_WEIGHT
 from voicesim.workload import rng

@@ -85,8 +85,7 @@ def pop_timer(F, I):
         if c >= n:
             break
         if c + 1 < n and (
-            F[ot + c + 1] < F[ot + c]
-            or (F[ot + c + 1] == F[ot + c] and I[oi + c + 1] < I[oi + c])
+            F[ot + c + 1] < F[ot + c] or (F[ot + c + 1] == F[ot + c] and I[oi + c + 1] < I[oi + c])
         ):
             c += 1
         if t < F[ot + c] or (t == F[ot + c] and key < I[oi + c]):

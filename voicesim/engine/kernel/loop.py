@@ -15,7 +15,7 @@ from voicesim.engine.kernel.session import (
     start_utterance,
     touch,
 )
-from voicesim.engine.layout import *  # noqa: F403
+from voicesim.engine.layout import *
 
 NEVER = 1e301
 ROOM_CHECK = 8

@@ -3,7 +3,7 @@
 from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.kernel.lists import append, push_timer, remove
 from voicesim.engine.kernel.schedule import predicted_step
-from voicesim.engine.layout import *  # noqa: F403
+from voicesim.engine.layout import *
 from voicesim.listener import player
 from voicesim.policy import admission, routing
 from voicesim.workload import rng
