@@ -52,16 +52,16 @@ def test_first_seam():
 def test_ramp_rule(ramp, tau):
     """Chunks n_k of audio a, wall time tau per frame: no gap iff for every k
     sum_{i<=k} n_i a >= sum_{i=2..k+1} n_i tau; else the total stall is the largest deficit."""
-    a, tau = 80, tau  # whole ms, so that the rule is decided exactly
+    a = 80  # ms, as tau: whole numbers, so that the rule is decided exactly
     deficits = [sum(ramp[1 : k + 1]) * tau - sum(ramp[:k]) * a for k in range(1, len(ramp))]
     r = one_stream(tuple(ramp), sum(ramp), tau / 1000)
-    assert r.utterance_f[0, at.Z_STALL] == pytest.approx(max(0, *deficits, 0) / 1000, abs=1e-9)
+    assert r.utterance_f[0, at.Z_STALL] == pytest.approx(max(0, *deficits) / 1000, abs=1e-9)
 
 
 @pytest.mark.parametrize("chunk", [25, 5, 1])
 def test_buffer_fluid_limit(chunk):
-    """L = 10 s at RTF s = 1.25: the gap-free start comes L (s - 1) = 2.5 s after the first chunk
-    would have been possible, within a chunk (https://github.com/vllm-project/vllm-omni/issues/2562).
+    """L = 10 s at RTF s = 1.25: the earliest gap-free start is at L (s - 1) = 2.5 s, within a
+    chunk (https://github.com/vllm-project/vllm-omni/issues/2562).
     In audio: b0 = L (1 - 1/s) = 2.0 s."""
     tokens, s = 125, 1.25
 
@@ -72,7 +72,7 @@ def test_buffer_fluid_limit(chunk):
     size = chunk * AUDIO
     sizes = [k * size for k in range(1, tokens // chunk + 1)]
     least = next(b for b in sizes if stalls(b - 1e-9)[0] == 0)
-    assert abs(stalls(least - 1e-9)[1] - (2.5 + s * 0)) <= s * size + 1e-9
+    assert abs(stalls(least - 1e-9)[1] - 2.5) <= s * size + 1e-9
     assert abs(least - 2.0) <= size + 1e-9
 
 
@@ -103,7 +103,7 @@ def test_chunk_recursion():
     a, d = (0.30, 0.55, 1.30, 1.45, 2.9), (0.4, 0.6, 0.5, 0.5, 0.8)
     first, stalls, end, _ = listen(a, d)
     assert (first, sum(stalls), end) == (0.3, pytest.approx(0.6), pytest.approx(3.7))
-    assert stalls == pytest.approx([0.6])
+    assert max(stalls) == pytest.approx(0.6)  # the chunk at 1.3 = 0.7 + 0.6 is in time to rounding
 
 
 TRACES = st.lists(

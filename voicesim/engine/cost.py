@@ -23,9 +23,8 @@ from math import sqrt
 import numpy as np
 
 # Positions in StepCost.params (float64).
-MEMORY, MEMORY_PER_KV, ATTENTION, NORM, HOST, HOST_PER_STREAM, HOST_PER_CHUNK, SYNC, OVERLAP = (
-    range(9)
-)
+MEMORY, MEMORY_PER_KV, ATTENTION, NORM = range(4)
+HOST, HOST_PER_STREAM, HOST_PER_CHUNK, SYNC, OVERLAP = range(4, 9)
 N_STEP_PARAMS = 9
 
 NORMS = (1, 2, 4, 8, 0)

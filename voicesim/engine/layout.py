@@ -110,8 +110,8 @@ NLF = 4
 
 # --- time series: one row per bin -------------------------------------------------------------
 (
-    B_CALLS, B_REFUSED, B_ABANDONED, B_STALLS, B_LIVE, B_RUNNING, B_WAITING, B_WAITING_MAX, B_QUEUED,
-    B_GATEWAY,
+    B_CALLS, B_REFUSED, B_ABANDONED, B_STALLS, B_LIVE, B_RUNNING, B_WAITING, B_WAITING_MAX,
+    B_QUEUED, B_GATEWAY,
 ) = range(10)  # fmt: skip
 NBI = 10
 

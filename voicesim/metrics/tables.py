@@ -1,5 +1,7 @@
 """Tables of a run: one row per call (session), per stream (utterance), per chunk, per bin."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -109,7 +111,7 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[started].reset_index(drop=True)
 
 
-def outcomes(codes: np.ndarray) -> pd.Categorical:
+def outcomes(codes: np.ndarray) -> Any:
     """Outcome codes of voicesim.engine.layout as a categorical."""
     return pd.Categorical.from_codes(codes.astype(np.int8), pd.Index(at.OUTCOMES))
 

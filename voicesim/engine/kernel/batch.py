@@ -365,10 +365,10 @@ def admit_waiting(F, I, g, t, budget, idle):
     while I[e + E_WAITING] > 0 and budget > 0 and I[e + E_RUNNING] < I[H_MAX_SEQS]:
         s = I[e + E_WAIT_HEAD]
         o = o0 + s * NSI
-        if I[H_OVERLAP] != 0 and not idle:
-            # scheduled while the step before was running: it cannot have seen later arrivals
-            if F[I[OF_STREAM] + s * NSF + X_ENQUEUED] > boundary:
-                break
+        # overlapped: scheduled while the step before was running, blind to later arrivals
+        late = F[I[OF_STREAM] + s * NSF + X_ENQUEUED] > boundary
+        if I[H_OVERLAP] != 0 and not idle and late:
+            break
         whole = I[o + S_PROMPT] + I[o + S_GEN]
         n = whole if whole < budget else budget
         if blocks_for(I, whole if I[H_RESERVE] != 0 else n) > I[e + E_FREE]:

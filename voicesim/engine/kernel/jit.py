@@ -50,7 +50,7 @@ def _cache_folder() -> Path | None:
 
 CACHE_FOLDER = _cache_folder()
 if CACHE_FOLDER is not None:
-    numba.config.CACHE_DIR = str(CACHE_FOLDER)
+    setattr(numba.config, "CACHE_DIR", str(CACHE_FOLDER))  # noqa: B010
 
 
 def compiled(function):

@@ -19,6 +19,8 @@ class Codec:
         self.engine, self.world, self.env = engine, engine.world, engine.env
         self.spec = engine.spec.codec
         self.schedule = engine.spec.schedule
+        floor, per_row, per_frame = self.spec.cost if self.spec else (0.0, 0.0, 0.0)
+        self.cost = (float(floor), float(per_row), float(per_frame))
         self.queue: list[Stream] = []
         self.batches: dict[int, tuple[Work, list[Stream]]] = {}  # by worker
         self.active = 0
@@ -113,7 +115,7 @@ class Codec:
             if stream.active and stream.sent_tokens + new == stream.tokens:
                 self.deactivate(stream)
             batch.append(stream)
-        seconds = float(cost.codec_seconds(*self.spec.cost, float(rows), float(frames)))
+        seconds = cost.codec_seconds(*self.cost, float(rows), float(frames))
         number = self.engine.number * self.spec.workers + worker
         work = Work(self.env, seconds, at.CODEC_END, number)
         work.done.callbacks.append(lambda _: self.end_batch(worker))

@@ -20,7 +20,8 @@ class Timeline(simpy.Environment):
         event = simpy.Event(self)
         event._ok = True
         event._value = None
-        heappush(self._queue, (t, (kind - 16) * 2**50 + number, next(self._eid), event))
+        priority: Any = (kind - 16) * 2**50 + number
+        heappush(self._queue, (t, priority, next(self._eid), event))
         return event
 
     def schedule(self, event: Any, priority: Any = NORMAL, delay: float = 0) -> None:
