@@ -60,9 +60,20 @@ def test_little_in_the_long_run():
     stays = (r.utterance_f[:, at.Z_DONE] - r.utterance_f[:, at.Z_ADMIT])[done]
     live = r.series[:-1, at.B_LIVE]
     # a clock of period dt sees each stay within one tick: error <= arrivals x dt / end
-    edge = (live[0] + live[-1]) * stays.max() / end + 5.0 * 0.01
+    edge = (live[0] + live[-1]) * stays.max() / end + 5.0 / 64
     assert live.mean() == pytest.approx(stays.sum() / end, abs=edge)
     assert live.mean() == pytest.approx(r.live_area[0] / end, abs=edge)
+
+
+@pytest.mark.parametrize("resolution", [1.0, 0.25, 0.1, 0.01, 0.3])
+def test_the_gauges_are_read_at_every_edge(resolution):
+    """Row k holds what is live at k x resolution, also where k x resolution / resolution < k in
+    floating point (0.29 / 0.01 = 28.999999999999996)."""
+    step = step_of(lambda n: 0.01)
+    spec = spec_of(step, resolution=resolution, end=30.0, horizon=30.0)
+    r = play(spec, tape_of([0.0] * 3, [10_000] * 3, [1] * 3))
+    live = r.series[1 : int(30 / resolution) - 1, at.B_LIVE]
+    assert (live == 3).all(), np.flatnonzero(live != 3) + 1
 
 
 # --- conservation -----------------------------------------------------------------------------

@@ -261,10 +261,27 @@ def end_prefills(F, I, g, t):
 
 
 @compiled
-def preempt_tail(F, I, g, t):
-    """The most recently admitted stream gives its blocks back and will be recomputed."""
+def first_in_line(I, e):
+    """Order of admission: first come, first served; the preempted are at the head."""
+    return I[e + E_WAIT_HEAD]
+
+
+@compiled
+def admit_need(I, whole, now):
+    """Tokens whose KV blocks must be free: the whole current sequence, or this chunk."""
+    return whole if I[H_RESERVE] != 0 else now
+
+
+@compiled
+def victim(I, e):
+    """Who gives way when the KV cache is full: the most recently admitted."""
+    return I[e + E_RUN_TAIL]
+
+
+@compiled
+def preempt(F, I, g, t, s):
+    """Stream s gives its blocks back, goes to the head of the line and will be recomputed."""
     e = I[O_ENGINE] + g * NEI
-    s = I[e + E_RUN_TAIL]
     o = I[O_STREAM] + s * NSI
     state = I[o + S_STATE]
     if state == PREFILLING:
@@ -309,7 +326,7 @@ def take_decode_blocks(F, I, g, t):
             gone = False
             while I[e + E_FREE] - taken == 0 and not gone:
                 preempted = True
-                gone = preempt_tail(F, I, g, t) == s
+                gone = preempt(F, I, g, t, victim(I, e)) == s
             if gone:
                 break
             taken += 1
@@ -329,7 +346,7 @@ def take_partial(F, I, g, t, budget):
     if n > budget:
         n = budget
     if blocks_for(I, computed + n) - blocks_for(I, computed) > I[e + E_FREE]:
-        preempt_tail(F, I, g, t)
+        preempt(F, I, g, t, victim(I, e))
         return True
     plan_prefill(I, g, s, n)
     return False
@@ -363,7 +380,7 @@ def admit_waiting(F, I, g, t, budget, idle):
     o0 = I[O_STREAM]
     boundary = F[I[OF_ENGINE] + g * NGF + G_BOUNDARY]
     while I[e + E_WAITING] > 0 and budget > 0 and I[e + E_RUNNING] < I[H_MAX_SEQS]:
-        s = I[e + E_WAIT_HEAD]
+        s = first_in_line(I, e)
         o = o0 + s * NSI
         # overlapped: scheduled while the step before was running, blind to later arrivals
         late = F[I[OF_STREAM] + s * NSF + X_ENQUEUED] > boundary
@@ -371,7 +388,7 @@ def admit_waiting(F, I, g, t, budget, idle):
             break
         whole = I[o + S_PROMPT] + I[o + S_GEN]
         n = whole if whole < budget else budget
-        if blocks_for(I, whole if I[H_RESERVE] != 0 else n) > I[e + E_FREE]:
+        if blocks_for(I, admit_need(I, whole, n)) > I[e + E_FREE]:
             break
         remove(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
         I[e + E_WAITING] -= 1

@@ -1,4 +1,10 @@
-"""One continuous-batching engine as vLLM V1 schedules it, one SimPy event per step."""
+"""One continuous-batching engine as vLLM V1 schedules it, one SimPy event per step.
+
+Engines of this family differ in four rules only, each a method of its own here and a function in
+the kernel's ``batch.py``: ``admit_need`` (tokens whose blocks must be free to admit a stream),
+``first_in_line`` (the order of admission), ``victim`` (who is preempted) and ``begin_step`` (the
+mix of prefill and decode in a step).
+"""
 
 from collections import deque
 from typing import Any
@@ -89,7 +95,7 @@ class Engine:
             n = min(stream.prompt + stream.generated - stream.computed, budget)
             while not self.allocate(stream, n):
                 preempted = True
-                if self.preempt_tail() is stream:
+                if self.preempt(self.victim()) is stream:
                     break
             else:
                 scheduled.append((stream, n))
@@ -110,20 +116,31 @@ class Engine:
     def admit_waiting(self, scheduled: list[tuple[Stream, int]], budget: int, idle: bool) -> None:
         """Head of line: the first that does not fit stops admission."""
         while self.waiting and budget > 0 and len(self.running) < self.spec.max_num_seqs:
-            stream = self.waiting[0]
+            stream = self.first_in_line()
             if self.spec.overlap and not idle and stream.admitted > self.boundary:
                 break
             whole = stream.prompt + stream.generated
             n = min(whole, budget)
-            fits = self.blocks_for(whole if self.spec.reserve else n) <= self.free_blocks
-            if not fits:
+            if self.blocks_for(self.admit_need(whole, n)) > self.free_blocks:
                 break
-            self.waiting.popleft()
+            self.waiting.remove(stream)
             self.running.append(stream)
             stream.state = at.PREFILLING
             self.allocate(stream, n)
             scheduled.append((stream, n))
             budget -= n
+
+    def first_in_line(self) -> Stream:
+        """Order of admission: first come, first served; the preempted are at the head."""
+        return self.waiting[0]
+
+    def admit_need(self, whole: int, now: int) -> int:
+        """Tokens whose KV blocks must be free: the whole current sequence, or this chunk."""
+        return whole if self.spec.reserve else now
+
+    def victim(self) -> Stream:
+        """Who gives way when the KV cache is full: the most recently admitted."""
+        return self.running[-1]
 
     def start(self, scheduled: list[tuple[Stream, int]], chunks_emitted: int) -> None:
         """The step's cost, and the step."""
@@ -178,9 +195,9 @@ class Engine:
         self.free_blocks += stream.blocks
         stream.blocks = 0
 
-    def preempt_tail(self) -> Stream:
-        """The most recently admitted gives everything back and goes to the head of the line."""
-        victim = self.running.pop()
+    def preempt(self, victim: Stream) -> Stream:
+        """The victim gives everything back and goes to the head of the line."""
+        self.running.remove(victim)
         self.release(victim)
         if victim.state == at.ZOMBIE:
             victim.state = at.GENERATED
