@@ -52,7 +52,7 @@ def test_little_in_the_long_run():
     at most the streams that are live at either end)."""
     end = 2000.0
     spec = spec_of(
-        step_of(lambda n: 0.01 + 0.0005 * n), resolution=0.01, end=end, horizon=end,
+        step_of(lambda n: 0.01 + 0.0005 * n), resolution=1 / 64, end=end, horizon=end,
         codec=CodecSpec(np.array([0.005, 0.0, 1e-4]), cap=4), schedule=(2, 25),
     )  # fmt: skip
     r = play(spec, poisson_tape(3, 5.0, end, "lognormal", 100))
@@ -140,11 +140,9 @@ def test_tokens_are_conserved(seed, overlap):
     extra = int(done.sum()) if overlap else 0
     tokens = int(tape.tokens[done].sum())
     assert r.counters["stream_steps"] == tokens + r.counters["discarded_tokens"] + extra
-    if not overlap and np.isinf(tape.patience).all():
-        fresh = r.counters["prefill_tokens"] - r.counters["recomputed_tokens"]
-        assert fresh >= int(tape.prompt[done].sum()) - spec.budget * r.counters["preemptions"]
-        if r.counters["preemptions"] == 0:
-            assert fresh == int(tape.prompt[done].sum())
+    if np.isinf(tape.patience).all() and r.counters["preemptions"] == 0:
+        assert r.counters["prefill_tokens"] == int(tape.prompt[done].sum())
+        assert r.counters["recomputed_tokens"] == 0
 
 
 @settings(max_examples=60, deadline=None)
@@ -161,12 +159,9 @@ def test_memory_comes_back_and_exhaustion_ends(seed, spare):
     assert pool.next_event() > 1e300
     r = record(pool)
     counts = outcomes(r)
-    assert counts[at.PENDING] == counts[at.FAILED_OUTCOME] == 0 or (
-        counts[at.FAILED_OUTCOME] == 0
-        and (r.utterance_i[:, at.R_OUTCOME] != at.PENDING).sum() + counts[at.PENDING]
-        == len(tape.tokens)
-        and counts[at.ABANDONED] > 0  # who hangs up asks for nothing more
-    )
+    assert counts[at.FAILED_OUTCOME] == counts[at.REFUSED] == 0
+    if not counts[at.ABANDONED]:  # who hangs up asks for nothing more
+        assert counts[at.COMPLETED] == len(tape.tokens)
 
 
 def test_a_stream_that_cannot_fit_fails_at_once():

@@ -43,6 +43,10 @@ class ProfileError(ValueError):
         self.file, self.key, self.found, self.allowed = file, key, found, allowed
         super().__init__(f"{file}: {key or 'file'}: found {found!r}; allowed: {allowed}")
 
+    def __reduce__(self) -> Any:
+        """Survive the way back from a worker process."""
+        return type(self), (self.file, self.key, self.found, self.allowed)
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)

@@ -1,0 +1,181 @@
+"""From a scenario file to a run folder: what is written, and what is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from tests import small
+from voicesim.cli import app
+from voicesim.scenario import load
+from voicesim.study import run_study
+
+RUNNER = CliRunner()
+METRICS = [
+    "offered",
+    "refused",
+    "abandoned",
+    "failed",
+    "completed",
+    "clean_share",
+    "stalled_share",
+    "stall_seconds_per_1000_audio_minutes",
+    "pace_p99",
+    "ttfa_p50_s",
+    "ttfa_p95_s",
+    "ttfa_p99_s",
+    "waiting_at_first_stall",
+    "alarm_lead_s",
+    "not_measured",
+]
+
+
+def run(*arguments):
+    return RUNNER.invoke(app, ["run", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    base = tmp_path_factory.mktemp("small")
+    out = base / "out"
+    result = run(small.write(base), "--out", out, "--replications", 3, "--chunks")
+    assert result.exit_code == 0, result.output
+    assert "cap" in result.output
+    return out
+
+
+def test_summary_has_the_promised_names(folder):
+    summary = json.loads((folder / "summary.json").read_text())
+    assert list(summary["variants"]) == ["admit_all", "cap"]
+    for metrics in summary["variants"].values():
+        for name in METRICS:
+            assert set(metrics[name]) == {"mean", "low", "high"}
+        for stage in ("decode", "host", "codec"):
+            assert 0 <= metrics["busy_share"][stage]["mean"] <= 1
+        offered = metrics["offered"]
+        assert offered["low"] < offered["mean"] < offered["high"]
+
+
+def test_one_replication_has_no_interval(tmp_path):
+    assert run(small.write(tmp_path), "--out", tmp_path / "o", "--quiet").output == ""
+    summary = json.loads((tmp_path / "o" / "summary.json").read_text())
+    assert summary["variants"]["cap"]["offered"]["low"] is None
+
+
+def test_tables_agree_with_the_summary(folder):
+    summary = json.loads((folder / "summary.json").read_text())
+    calls = pd.read_parquet(folder / "sessions")
+    counted = calls[calls["arrival_s"] >= 5.0]
+    for name, group in counted.groupby("variant", observed=True):
+        metrics = summary["variants"][name]
+        assert len(group) / 3 == pytest.approx(metrics["offered"]["mean"])
+        per_run = group.groupby("replication")["clean"].mean()
+        assert per_run.mean() == pytest.approx(metrics["clean_share"]["mean"])
+    chunks = pd.read_parquet(folder / "chunks")
+    streams = pd.read_parquet(folder / "streams")
+    assert len(chunks) == streams["chunks"].sum()
+    assert (folder / "peak.png").read_bytes()[:4] == b"\x89PNG"
+    assert (folder / "series.parquet").exists()
+    resolved = yaml.safe_load((folder / "scenario.yaml").read_text())
+    assert resolved["cap"]["policies"]["admission"]["streams"] == 6
+
+
+def test_nothing_else_is_left_beside_the_folder(folder):
+    names = {p.name for p in folder.parent.iterdir()}
+    assert names == {"small.yaml", "small-profile.yaml", "out"}
+
+
+def test_results_do_not_depend_on_workers_or_engine(tmp_path):
+    file = load(small.write(tmp_path), sets=["horizon=20s"], replications=2)
+    results = [
+        run_study(file, workers=1),
+        run_study(file, workers=2),
+        run_study(file, workers=1, engine="reference"),
+    ]
+    assert results[0].summary == results[1].summary == results[2].summary
+    pd.testing.assert_frame_equal(results[0].series, results[1].series)
+    pd.testing.assert_frame_equal(results[0].series, results[2].series)
+
+
+def test_seeds_differ_and_repeat(tmp_path):
+    path = small.write(tmp_path)
+    a, b, c = (
+        run_study(load(path, sets=["horizon=20s"], seed=s), workers=1).summary for s in (1, 1, 2)
+    )
+    assert a == b != c
+
+
+def test_variants_share_their_callers(folder):
+    calls = pd.read_parquet(folder / "sessions")
+    first, second = (
+        calls[calls["variant"] == v][["replication", "session", "arrival_s"]].reset_index(drop=True)
+        for v in ("admit_all", "cap")
+    )
+    pd.testing.assert_frame_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (("kv_blocks: 2000", "memory: 0.9"), "memory"),  # this profile says nothing of memory
+        (("rate: 6/s", "rate: -6/s"), "rate"),
+        (("streams: 6", "streams: 65"), "max_num_seqs"),
+        (("small-profile.yaml", "smal-profile.yaml"), "small-profile.yaml"),
+        (("horizon: 60s", "horizn: 60s"), "horizon"),
+        (("{kind: cap, streams: 6}", "{policy: 'nowhere:Nothing'}"), "nowhere:Nothing"),
+    ],
+)
+def test_bad_input_exits_with_2_and_writes_nothing(tmp_path, change, word):
+    path = small.write(tmp_path, small.SCENARIO.replace(*change))
+    done = subprocess.run(
+        [sys.executable, "-m", "voicesim", "run", path, "--out", tmp_path / "out"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert word in done.stderr
+    assert "Traceback" not in done.stderr
+    assert {p.name for p in tmp_path.iterdir()} == {"small.yaml", "small-profile.yaml"}
+
+
+def test_a_bad_profile_names_file_and_key(tmp_path):
+    path = small.write(tmp_path)
+    profile = tmp_path / "small-profile.yaml"
+    profile.write_text(small.PROFILE.replace("per_row_s", "per_rwo_s"))
+    result = run(path, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_interrupted_keeps_what_is_finished(tmp_path):
+    """SIGINT while the second of many runs plays: the first is kept, exit code 130."""
+    path = small.write(tmp_path)
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "voicesim", "run", path, "--out", out, "--workers", "1",
+         "--replications", "500", "--set", "horizon=10min"],
+        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    while "[1/1000]" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["complete"] is False
+    assert list(summary["variants"]) == ["admit_all"]
+
+
+def test_help_does_not_wait_for_the_compiler():
+    code = (
+        "import sys, voicesim.cli; assert not {'numba', 'pandas', 'matplotlib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
