@@ -145,6 +145,34 @@ def test_tokens_are_conserved(seed, overlap):
         assert r.counters["recomputed_tokens"] == 0
 
 
+def tokens_held(pool):
+    """Token steps done for the streams that are somewhere in the pool: generated, or in flight."""
+    streams, engines = pool.section(at.O_STREAM), pool.section(at.O_ENGINE)
+    held = 0
+    for row in streams[streams[:, at.S_STATE] >= at.WAITING]:
+        if row[at.S_STATE] == at.DECODING:
+            engine = engines[row[at.S_ENGINE]]
+            held += engine[at.E_STEP] - row[at.S_OFF] + (engine[at.E_STEPPING] != 0)
+        elif row[at.S_STATE] != at.GENERATED or not row[at.S_ABORT]:
+            held += row[at.S_GEN]
+    return int(held)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.lists(st.floats(0.0, 15.0), min_size=1, max_size=4))
+def test_tokens_are_conserved_at_any_time(seed, stops):
+    """Token steps = completed + thrown away + generated or in flight in streams that still live."""
+    spec, tape = world(seed, overlap=False)
+    pool = Pool(spec, tape)
+    for stop in sorted(stops):
+        pool.advance(stop)
+        r = record(pool)
+        done = r.utterance_i[:, at.R_OUTCOME] == at.COMPLETED
+        assert r.counters["stream_steps"] == (
+            int(tape.tokens[done].sum()) + r.counters["discarded_tokens"] + tokens_held(pool)
+        )
+
+
 @settings(max_examples=60, deadline=None)
 @given(SEEDS, st.integers(0, 4))
 def test_memory_comes_back_and_exhaustion_ends(seed, spare):

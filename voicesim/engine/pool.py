@@ -18,7 +18,8 @@ from voicesim.engine import layout as at
 from voicesim.engine.kernel.loop import ROOM_CHECK, run
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import NEVER, PoolSpec
-from voicesim.policy.view import Decide, PoolView
+from voicesim.engine.view import PoolView
+from voicesim.policy.view import Decide
 from voicesim.workload.tape import Tape
 
 # sections of the int arena: (header entry of the offset, rows by capacity name, width)

@@ -180,6 +180,8 @@ def _draw_gap(axis: Axes, rows: pd.DataFrame, top: float) -> None:
     beyond = gap > top
     if beyond.any():
         axis.plot(minutes[beyond], np.full(beyond.sum(), top), "^", color=RED, ms=5, clip_on=False)
+        axis.annotate(f"▲ above {top:g}", (0, 1), (5, -5), xycoords="axes fraction",
+                      textcoords="offset points", va="top", fontsize=8.5, color=RED)  # fmt: skip
 
 
 def _draw_stalls(axis: Axes, rows: pd.DataFrame, top: float) -> None:
@@ -205,8 +207,8 @@ def _remark(axis: Axes, rows: pd.DataFrame, metrics: Mapping[str, Any]) -> None:
         text = "none after the warm-up"
     else:
         text = "no audible stall"
-    axis.text(0.02, 0.95, text, transform=axis.transAxes, va="top", fontsize=8.5,
-              color=RED if share else FAINT)  # fmt: skip
+    axis.annotate(text, (0, 1), (5, -3), xycoords="axes fraction", textcoords="offset points",
+                  va="top", fontsize=8.5, color=RED if share else FAINT)  # fmt: skip
 
 
 # --- words and lines around them --------------------------------------------------------------
@@ -232,7 +234,7 @@ def _dress(axis: Axes, end: float, top: float, outer: bool, lowest: bool) -> Non
 def _title(axis: Axes, name: str, metrics: Mapping[str, Any], columns: int, best: bool) -> None:
     clean = words.mean(metrics, "clean_share")
     share = words.NOT_MEASURED if clean is None else words.percent(clean)
-    room = 150 // columns
+    room = 115 // columns
     short = name if len(name) <= room else name[: room - 1] + "…"
 
     def line(text: str, y: float, **style: Any) -> None:

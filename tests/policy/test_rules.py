@@ -1,0 +1,101 @@
+"""Routing and admission rules by hand, and their order on one tape."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.oracles.runs import play, poisson_tape, sojourns, spec_of, step_of
+from voicesim.engine import layout as at
+from voicesim.policy.admission import (
+    ADMIT,
+    CAP,
+    QUEUE,
+    REFUSE,
+    SLACK,
+    cap,
+    cap_queue,
+    slack_of,
+)  # fmt: skip
+from voicesim.policy.routing import (
+    LEAST_STREAMS,
+    POWER_OF_TWO,
+    ROUND_ROBIN,
+    least_streams,
+    power_of_two,
+    round_robin,
+)  # fmt: skip
+
+
+def test_round_robin_skips_the_closed():
+    live, open_ = np.zeros(3, int), np.array([1, 0, 1])
+    assert [round_robin(live, open_, turn) for turn in range(4)] == [0, 2, 2, 0]
+    assert round_robin(live, np.zeros(3, int), 0) == -1
+
+
+def test_least_streams_takes_the_first_of_equals():
+    assert least_streams(np.array([2, 1, 1]), np.ones(3, int)) == 1
+    assert least_streams(np.array([2, 1, 1]), np.array([1, 0, 1])) == 2
+    assert least_streams(np.array([2, 1, 1]), np.zeros(3, int)) == -1
+
+
+def test_power_of_two_compares_two_distinct_replicas():
+    """u1 = 0.3 of 4 is replica 1; u2 = 0.5 of the 3 others is the second after it, replica 3."""
+    live = np.array([0, 5, 0, 4])
+    assert power_of_two(live, np.ones(4, int), 0.3, 0.5) == 3
+    assert power_of_two(np.array([0, 4, 0, 4]), np.ones(4, int), 0.3, 0.5) == 1
+    assert power_of_two(live, np.array([1, 1, 1, 0]), 0.3, 0.5) == 1
+    assert power_of_two(live, np.array([1, 0, 1, 0]), 0.3, 0.5) == 2
+    assert power_of_two(np.array([7]), np.array([1]), 0.9, 0.9) == 0
+    pairs = {
+        (int(u * 4), (int(u * 4) + 1 + int(v * 3)) % 4)
+        for u in np.arange(0.1, 1, 0.25) for v in np.arange(0.1, 1, 0.33)
+    }  # fmt: skip
+    assert len(pairs) == 12  # every ordered pair, none with itself
+    assert all(i != j for i, j in pairs)
+
+
+def test_admission_rules():
+    assert [cap(n, 2) for n in (0, 1, 2, 3)] == [ADMIT, ADMIT, REFUSE, REFUSE]
+    assert cap_queue(1, 2, 0, 5) == ADMIT
+    assert cap_queue(1, 2, 1, 5) == QUEUE  # nobody overtakes
+    assert cap_queue(2, 2, 5, 5) == REFUSE
+    assert cap_queue(2, 2, 0, 0) == REFUSE
+    # 1 s of audio left; 10 steps of 50 ms and 0.2 s of codec until the next chunk
+    assert slack_of(11.0, 10.0, 10, 0.05, 0.2) == pytest.approx(0.3)
+
+
+def test_a_cap_is_never_exceeded_and_a_wide_one_is_none():
+    spec = spec_of(step_of(lambda n: 0.01), admission=CAP, limit=7)
+    tape = poisson_tape(1, 20.0, 200.0, "geometric", 100)
+    assert play(spec, tape).counters["max_batch"] == 7
+    wide = play(dataclasses.replace(spec, limit=10**6), tape)
+    assert not (wide.utterance_i[:, at.R_OUTCOME] == at.REFUSED).any()
+
+
+def test_slack_admits_fewer_as_the_lead_grows():
+    step = step_of(lambda n: 0.01 + 0.002 * n)
+    tape = poisson_tape(2, 15.0, 100.0, "geometric", 100)
+    admitted = []
+    for lead in (0.0, 0.2, 0.5):
+        spec = spec_of(step, admission=SLACK, lead=lead, schedule=(4, 25), token_audio=0.08)
+        r = play(spec, tape)
+        admitted.append(int((r.utterance_i[:, at.R_OUTCOME] == at.COMPLETED).sum()))
+    assert admitted == sorted(admitted, reverse=True)
+    assert 0 < admitted[-1] < admitted[0]
+
+
+def test_a_better_look_means_a_shorter_stay():
+    """20 replicas at rho = 0.9, each a processor-sharing server (T(n) = n x 25 ms, 40 tokens).
+
+    Random splitting gives M/M/1-PS, 1/(1 - rho) = 10; two choices among many replicas
+    sum rho^(2^i - 1) / rho = 2.6141 (Mitzenmacher 1996), from above as replicas grow; a full view
+    must beat both, and nobody is faster than 1, the stay alone on a replica.
+    """
+    tape = poisson_tape(4, 18.0, 1500.0, "geometric", 40)
+    stay = {}
+    for rule in (ROUND_ROBIN, POWER_OF_TWO, LEAST_STREAMS):
+        spec = spec_of(step_of(lambda n: 0.025 * n), routing=rule)
+        stay[rule] = sojourns(play(dataclasses.replace(spec, engines=20), tape), 100.0).mean()
+    assert 1.0 < stay[LEAST_STREAMS] < stay[POWER_OF_TWO] < stay[ROUND_ROBIN] < 10.0
+    assert stay[POWER_OF_TWO] > 2.6141
