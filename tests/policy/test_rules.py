@@ -9,6 +9,7 @@ from tests.oracles.runs import play, poisson_tape, sojourns, spec_of, step_of
 from voicesim.engine import layout as at
 from voicesim.policy.admission import (
     ADMIT,
+    ADMIT_ALL,
     CAP,
     QUEUE,
     REFUSE,
@@ -73,16 +74,20 @@ def test_a_cap_is_never_exceeded_and_a_wide_one_is_none():
     assert not (wide.utterance_i[:, at.R_OUTCOME] == at.REFUSED).any()
 
 
-def test_slack_admits_fewer_as_the_lead_grows():
+def test_slack_keeps_the_started_playing():
+    """In overload admit-all makes most of them stall; slack refuses some, the others play on."""
     step = step_of(lambda n: 0.01 + 0.002 * n)
     tape = poisson_tape(2, 15.0, 100.0, "geometric", 100)
-    admitted = []
-    for lead in (0.0, 0.2, 0.5):
-        spec = spec_of(step, admission=SLACK, lead=lead, schedule=(4, 25), token_audio=0.08)
+    stalled, started = {}, {}
+    for rule in (ADMIT_ALL, SLACK):
+        spec = spec_of(step, admission=rule, lead=0.5, schedule=(16, 16), token_audio=0.08)
         r = play(spec, tape)
-        admitted.append(int((r.utterance_i[:, at.R_OUTCOME] == at.COMPLETED).sum()))
-    assert admitted == sorted(admitted, reverse=True)
-    assert 0 < admitted[-1] < admitted[0]
+        done = r.utterance_i[:, at.R_OUTCOME] == at.COMPLETED
+        stalled[rule] = (r.utterance_f[done, at.Z_STALL_MAX] > 0.1).mean()
+        started[rule] = int(done.sum())
+    assert stalled[ADMIT_ALL] > 0.5
+    assert stalled[SLACK] < 0.01
+    assert 0 < started[SLACK] < started[ADMIT_ALL] == len(tape.tokens)
 
 
 def test_a_better_look_means_a_shorter_stay():

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
+from voicesim.engine.cost import HOST, HOST_PER_CHUNK
 from voicesim.metrics.alarms import alarm_time
 from voicesim.metrics.tables import quantile_rows
 from voicesim.simulation import Run
@@ -80,12 +81,14 @@ def busy_shares(run: Run) -> dict[str, Value]:
     """Share of the observed time that each stage keeps its hardware busy.
 
     decode: GPU seconds of steps; host: CPU seconds of steps; codec: wall seconds of batches per
-    worker (longer where the GPU is shared).  None: the stage does not exist.
+    worker (longer where the GPU is shared).  None: no such stage, or (host) a profile that does
+    not tell it apart from the GPU.
     """
     window = (run.spec.horizon - run.spec.warmup) * run.spec.engines
     busy = {name: float(seconds.sum()) / window for name, seconds in run.record.busy.items()}
     codec = busy["codec"] / run.spec.codec.workers if run.spec.codec else None
-    return {"decode": busy["decode"], "host": busy["host"], "codec": codec}
+    host = busy["host"] if run.spec.step.params[HOST : HOST_PER_CHUNK + 1].any() else None
+    return {"decode": busy["decode"], "host": host, "codec": codec}
 
 
 def alarm_lead(run: Run) -> Value:

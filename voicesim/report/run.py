@@ -30,7 +30,7 @@ def run_command(
     quiet: bool,
 ) -> int:
     """Run a scenario file; returns the exit code (0, 2 for bad input, 130 when interrupted)."""
-    console = Console(quiet=quiet)
+    console = Console(quiet=quiet, width=None if sys.stdout.isatty() else 120)
     errors = Console(stderr=True)
     try:
         study = load(file, sets=sets, seed=seed, replications=replications)

@@ -1,0 +1,215 @@
+"""The statistics of comparing simulations: pure functions over plain arrays.
+
+The unit is the replication: values of one run (a mean, a share, a p99) are correlated inside, so
+an interval takes one number from each independent run and never the calls or turns of one run.
+``level`` is the coverage of a two-sided interval.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+from scipy.stats import t as student
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with a two-sided interval of n values; half is infinite for fewer than two."""
+
+    mean: float
+    half: float
+    n: int
+
+    @property
+    def low(self) -> float:
+        return self.mean - self.half
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.half
+
+    def covers(self, truth: float) -> bool:
+        """Does the interval hold this value?"""
+        return self.low <= truth <= self.high
+
+
+# --- means and differences --------------------------------------------------------------------
+
+
+def t_interval(values: Any, level: float = LEVEL) -> Interval:
+    """Student's interval of the mean of independent values.
+
+    Values that are all equal give half-width 0: nothing in them speaks of an error.
+    """
+    x = np.asarray(values, float)
+    if len(x) == 0:
+        return Interval(np.nan, np.inf, 0)
+    if len(x) == 1:
+        return Interval(float(x[0]), np.inf, 1)
+    half = student.ppf(0.5 + level / 2, len(x) - 1) * _sd(x) / np.sqrt(len(x))
+    return Interval(float(x.mean()), float(half), len(x))
+
+
+def t_p_value(values: Any) -> float:
+    """Two-sided p value of mean 0; values that are all equal give 1 (all zero) or 0."""
+    x = np.asarray(values, float)
+    if len(x) < 2:
+        return 1.0
+    error = _sd(x) / np.sqrt(len(x))
+    if error == 0.0:
+        return 0.0 if x[0] else 1.0
+    return float(2.0 * student.sf(abs(x.mean()) / error, len(x) - 1))
+
+
+def paired(baseline: Any, other: Any, level: float = LEVEL) -> Interval:
+    """Interval of the mean of other - baseline, replication by replication.
+
+    Under common random numbers both saw the same callers, so most of the noise cancels.
+    """
+    return t_interval(np.asarray(other, float) - np.asarray(baseline, float), level)
+
+
+def correlation(a: Any, b: Any) -> float | None:
+    """Pearson's correlation over replications; None where one of them does not vary."""
+    x, y = np.asarray(a, float), np.asarray(b, float)
+    if len(x) < 3 or _sd(x) == 0.0 or _sd(y) == 0.0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def variance_ratio(a: Any, b: Any) -> float | None:
+    """(Var a + Var b) / Var(b - a): how many times the runs that independent seeds would need."""
+    x, y = np.asarray(a, float), np.asarray(b, float)
+    if len(x) < 3 or _sd(y - x) == 0.0:
+        return None
+    return float((_sd(x) ** 2 + _sd(y) ** 2) / _sd(y - x) ** 2)
+
+
+def _sd(x: np.ndarray) -> float:
+    """Sample standard deviation; exactly 0 for equal values, whatever the rounding of a mean."""
+    return 0.0 if (x == x[0]).all() else float(x.std(ddof=1))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p values (1979): below alpha where the step-down test rejects at alpha.
+
+    The chance of any wrong rejection in the family stays below alpha, however they depend.
+    """
+    order = np.argsort(p_values, kind="stable")
+    adjusted = [1.0] * len(p_values)
+    highest = 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = highest
+    return adjusted
+
+
+# --- quantiles --------------------------------------------------------------------------------
+
+
+def quantile_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int] | None:
+    """Ranks (from 1) of the order statistics around quantile q of n independent values.
+
+    The shortest tails of the binomial law; None where n is too small (p99 needs 368 values).
+    """
+    tail = (1.0 - level) / 2
+    low = int(binom.ppf(tail, n, q))
+    high = int(binom.ppf(1.0 - tail, n, q)) + 1
+    return None if low < 1 or high > n else (low, high)
+
+
+def quantile_interval(values: Any, q: float, level: float = LEVEL) -> tuple[float, float] | None:
+    """Distribution-free interval of quantile q.
+
+    Only for independent values (one per replication or per independent call): on the waits of
+    one queue a nominal 95 % covers less than 20 %.
+    """
+    x = np.sort(np.asarray(values, float))
+    ranks = quantile_ranks(len(x), q, level)
+    return None if ranks is None else (float(x[ranks[0] - 1]), float(x[ranks[1] - 1]))
+
+
+# --- one long run -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """Where the start-up of a series ends: ``cut`` observations to leave out.
+
+    at_edge: the best cut lies at the edge of the search, half of the series: run longer.
+    """
+
+    cut: int
+    at_edge: bool
+
+
+def mser5(series: Any) -> Truncation:
+    """White's MSER-5 (1997): the cut that makes the interval of the remaining mean shortest.
+
+    Minimises the variance of the means of 5 observations that are left / their number, over the
+    first half of the series.
+    """
+    x = np.asarray(series, float)
+    means = x[: len(x) // 5 * 5].reshape(-1, 5).mean(axis=1)
+    n = len(means)
+    if n < 2:
+        return Truncation(0, True)
+    left = n - np.arange(n)
+    centred = means - means.mean()  # a constant is harmless, and keeps the squares small
+    total = centred[::-1].cumsum()[::-1]
+    squares = (centred**2)[::-1].cumsum()[::-1]
+    error = np.maximum(squares - total**2 / left, 0.0) / left**2
+    last = n // 2
+    best = int(np.argmin(error[: last + 1]))
+    return Truncation(5 * best, best == last)
+
+
+def batch_means(series: Any, batches: int = 20, level: float = LEVEL) -> Interval:
+    """Interval of a steady mean from one run cut into batches of equal length.
+
+    What does not fill a batch is left out at the start.  A check on replications, no more: a
+    batch must be long against the memory of the series.
+    """
+    x = np.asarray(series, float)
+    size = len(x) // batches
+    if size == 0:
+        return t_interval([], level)
+    return t_interval(x[len(x) - size * batches :].reshape(batches, size).mean(axis=1), level)
+
+
+# --- less noise -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Controlled:
+    """A mean adjusted by a control variate; ratio: variance before / after."""
+
+    interval: Interval
+    slope: float
+    ratio: float
+
+
+def control_variate(values: Any, control: Any, known_mean: float, level: float = LEVEL) -> Controlled:
+    """The mean of ``values``, corrected by how far the mean of ``control`` fell from its own.
+
+    The least-squares line of values over the control, read at the control's known mean; exact
+    for jointly normal values, with n - 2 degrees of freedom.
+    """
+    y, x = np.asarray(values, float), np.asarray(control, float)
+    n = len(y)
+    if n < 3 or _sd(x) == 0.0:
+        return Controlled(t_interval(y, level), 0.0, 1.0)
+    away = x - x.mean()
+    spread = float(away @ away)
+    slope = float(away @ y) / spread
+    shift = float(x.mean() - known_mean)
+    rest = y - y.mean() - slope * away
+    variance = float(rest @ rest) / (n - 2)
+    half = student.ppf(0.5 + level / 2, n - 2) * np.sqrt(variance * (1 / n + shift**2 / spread))
+    mean = float(y.mean() - slope * shift)
+    ratio = float(y.var(ddof=1) / variance) if variance > 0 else np.inf
+    return Controlled(Interval(mean, float(half), n), slope, ratio)

@@ -1,0 +1,96 @@
+"""What a metric is called, which way is better, how fine it is worth knowing, how it is shown."""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from voicesim.report import words
+
+
+class ExperimentError(ValueError):
+    """What was asked for cannot be compared; one line."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """better: +1 the more the better, -1 the less, 0 neither.  fine: a half-width that is tight
+    enough whatever the mean (its unit is the metric's); shown: the number as text."""
+
+    title: str
+    better: int
+    fine: float
+    show: Callable[..., str]
+
+
+def _share(title: str, better: int) -> Metric:
+    return Metric(title, better, 0.005, words.percent)
+
+
+def _count(title: str, better: int) -> Metric:
+    return Metric(title, better, 0.5, words.count)
+
+
+def _seconds(title: str, better: int) -> Metric:
+    return Metric(title, better, 0.005, lambda *v: words.milliseconds(*v) + " ms")
+
+
+METRICS: dict[str, Metric] = {
+    "clean_share": _share("CLEAN share of offered calls", 1),
+    "stalled_share": _share("calls with an audible stall", -1),
+    "c50": _share("streams without a stall over 50 ms", 1),
+    "c100": _share("streams without a stall over 100 ms", 1),
+    "c200": _share("streams without a stall over 200 ms", 1),
+    "offered": _count("calls offered", 0),
+    "refused": _count("calls refused", -1),
+    "abandoned": _count("calls abandoned", -1),
+    "failed": _count("calls failed", -1),
+    "completed": _count("calls completed", 1),
+    "live_at_end": _count("calls live at the end", 0),
+    "not_measured": _count("calls without a measurable stall", 0),
+    "preemptions": _count("preemptions", -1),
+    "ttfa_p50_s": _seconds("TTFA p50", -1),
+    "ttfa_p95_s": _seconds("TTFA p95", -1),
+    "ttfa_p99_s": _seconds("TTFA p99", -1),
+    "stall_seconds_per_1000_audio_minutes": Metric(
+        "stall s per 1,000 min of audio", -1, 0.5, words.amount
+    ),
+    "pace_p99": Metric("p99 pace", 1, 0.01, words.times),
+    "waiting_at_first_stall": _count("waiting gauge at the first stall", 0),
+    "first_stall_s": Metric("time of the first audible stall", 1, 1.0, words.duration),
+    "alarm_lead_s": Metric("lead of the alarm", 1, 1.0, words.duration),
+    "gpu_cost": Metric("GPU cost", -1, 0.0, words.amount),
+    "cost_per_1000_clean_calls": Metric("GPU cost per 1,000 CLEAN calls", -1, 0.0, words.amount),
+    "busy_share.decode": _share("decode busy", 0),
+    "busy_share.host": _share("host busy", 0),
+    "busy_share.codec": _share("codec busy", 0),
+}
+
+COSTS = ("refused", "ttfa_p95_s", "gpu_cost")
+"""What a variant costs, always shown beside what was asked for."""
+
+
+def value(metrics: Mapping[str, Any], name: str) -> float | None:
+    """A metric of one run by its dotted name; None: not measured."""
+    found: Any = metrics
+    for key in name.split("."):
+        found = None if found is None else found.get(key)
+    return found
+
+
+def flat(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics of a run, or their aggregate, under dotted names."""
+    found: dict[str, Any] = {}
+    for name, each in metrics.items():
+        inner = isinstance(each, Mapping) and "mean" not in each
+        found |= {f"{name}.{k}": v for k, v in each.items()} if inner else {name: each}
+    return found
+
+
+def chosen(name: str, allowed: Sequence[str], what: str) -> str:
+    """The name if it is allowed, else an ExperimentError with the nearest that is."""
+    if name in allowed:
+        return name
+    close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise ExperimentError(f"{what} {name!r} is not known{hint} (allowed: {', '.join(allowed)})")
