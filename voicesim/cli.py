@@ -60,6 +60,62 @@ def run(
 
 
 @app.command()
+def compare(
+    file: ScenarioPath,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Variant to compare with; default the first.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC", help="What must be settled; repeatable; clean_share."),
+    ] = None,
+    precision: Annotated[
+        float, typer.Option(min=0.0, help="Half-width that is enough, of the baseline's mean.")
+    ] = 0.1,
+    width: Annotated[
+        float | None, typer.Option(min=0.0, help="Half-width that is enough, in the metric's unit.")
+    ] = None,
+    max_replications: Annotated[
+        int, typer.Option(min=2, help="Most replications of each variant.")
+    ] = 40,
+    first: Annotated[int, typer.Option(min=2, help="Replications before the first look.")] = 8,
+    budget: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Wall time to begin runs in; 5min.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default one per core.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="processes, dask or ray.")] = "processes",
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Study folder; default runs/NAME-compare."),
+    ] = None,
+    sets: Sets = None,
+    seed: Annotated[int | None, typer.Option(help="Seed instead of the file's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print study.json, no table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Compare variants under the same callers, with as many replications as it takes."""
+    from voicesim.experiment.command import compare_command
+    from voicesim.scenario.units import duration
+
+    try:
+        seconds = None if budget is None else duration(budget)
+    except ValueError as error:
+        typer.echo(f"--budget: {error}", err=True)
+        raise typer.Exit(2) from None
+    code = compare_command(
+        file, sets or (), seed, out, as_json, quiet, metric or (), baseline=baseline,
+        precision=precision, width=width, max_replications=max_replications, first=first,
+        budget=seconds, workers=workers, backend=backend, address=address,
+    )  # fmt: skip
+    raise typer.Exit(code)
+
+
+@app.command()
 def calibrate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Measured CSV files.")],
     output: Annotated[

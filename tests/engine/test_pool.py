@@ -2,8 +2,14 @@
 
 import dataclasses
 
-from tests.engine.worlds import differences, random_world
+import numpy as np
+import pytest
+
+from tests.engine.worlds import differences, random_world, tape_of
+from voicesim.engine import layout as at
 from voicesim.engine.pool import Pool, record
+from voicesim.engine.reference import run_reference
+from voicesim.engine.spec import MOST_AT_ONCE, NoProgressError
 
 
 def test_growing_changes_nothing():
@@ -24,3 +30,33 @@ def test_growing_changes_nothing():
             tight.view.refresh()
         tight.advance(spec.end)
         assert differences(record(tight), record(roomy)) == []
+
+
+@pytest.mark.parametrize("engine", ["kernel", "reference"])
+def test_a_run_that_stands_still_is_stopped(engine, monkeypatch):
+    """Refused closed-loop callers who neither think nor back off ask for ever at one instant."""
+    tape = tape_of([0.0] * 4, [10] * 4, closed=True)
+    spec, _ = random_world(0, admission=1, limit=2, retries=0, standby=False, engines=1)
+    if engine == "kernel":
+        pool = Pool(spec, endless(tape))
+        pool.I[at.H_AT_ONCE] = MOST_AT_ONCE - 1000
+        pool.F[at.K_ASKED_AT] = 0.0
+        with pytest.raises(NoProgressError, match="t = 0 s"):
+            pool.advance(spec.end)
+    else:
+        monkeypatch.setattr("voicesim.engine.reference.world.MOST_AT_ONCE", 1000)
+        with pytest.raises(NoProgressError, match="t = 0 s"):
+            run_reference(spec, endless(tape))
+
+
+def endless(tape):
+    """The same tape with plenty of utterances for its callers."""
+    n = 4000
+    return dataclasses.replace(
+        tape,
+        first=np.arange(n + 1),
+        tokens=np.full(n, 10),
+        prompt=np.full(n, 16),
+        think=np.zeros(n),
+        patience=np.full(n, np.inf),
+    )

@@ -24,13 +24,13 @@ def _columns(names: str) -> tuple[int, ...]:
     H_NEXT_SESSION, H_NEXT_UTT, H_TURN, H_SEQ, H_FREE_SLOT, H_HEAP, H_GQ_HEAD, H_GQ_TAIL, H_GQ,
     H_DECISION, H_NCHUNKS, H_BIN, H_FIRST_WAITING, H_EVENTS, H_LIVE_CALLS, H_STEPS,
     H_STREAM_STEPS, H_PREFILL_TOKENS, H_RECOMPUTED, H_PREEMPTIONS, H_DISCARDED, H_FAILED,
-    H_MAX_BATCH, H_FREE_SLOTS,
+    H_MAX_BATCH, H_FREE_SLOTS, H_AT_ONCE,
     # offsets
     O_STREAM, O_ENGINE, O_LIVE, O_OPEN, O_RINGS, O_NEED, O_WORKER, O_ROWS, O_HEAP_ID, O_TREE,
     O_UTT, O_RES, O_SCHEDULE, O_SERIES, O_HIST, O_CHUNK_I, O_SESSION, O_GAPS,
     # capacities
     C_SLOTS, C_HEAP, C_CHUNKS,
-) = range(77)  # fmt: skip
+) = range(78)  # fmt: skip
 
 # --- float header -----------------------------------------------------------------------------
 # The step's parameters come first, so that F itself serves as ``params`` of engine/cost.py.
@@ -39,8 +39,8 @@ def _columns(names: str) -> tuple[int, ...]:
     K_SYNC, K_OVERLAP, K_CODEC_FLOOR, K_CODEC_PER_ROW, K_CODEC_PER_FRAME,
     K_NOW, K_TOKEN_AUDIO, K_HORIZON, K_WARMUP, K_AUDIBLE, K_DELAY, K_PREBUFFER, K_REBUFFER,
     K_MAX_WAIT, K_MAX_QUEUE, K_GATHER, K_DECODE_SLOW, K_CODEC_SLOW, K_DEADLINE, K_LEAD,
-    K_BACKOFF, K_FACTOR, K_RESOLUTION, K_NEXT_SAMPLE, K_FIRST_STALL,
-) = range(32)  # fmt: skip
+    K_BACKOFF, K_FACTOR, K_RESOLUTION, K_NEXT_SAMPLE, K_FIRST_STALL, K_ASKED_AT,
+) = range(33)  # fmt: skip
 N_FLOAT_HEADER = 40
 # float offsets live in the int header too
 (
@@ -54,8 +54,8 @@ N_INT_HEADER = 96
     S_STATE, S_UTT, S_ENGINE, S_PROMPT, S_TOKENS, S_GEN, S_COMPUTED, S_PLANNED, S_OFF, S_DUE,
     S_READY, S_SENT, S_READY_TOK, S_SENT_TOK, S_NEXT, S_PREV, S_BNEXT, S_BPREV, S_BUCKET,
     S_QNEXT, S_QPREV, S_INQ, S_ACTIVE, S_SEQ, S_ATTEMPTS, S_ABORT, S_PREEMPTS, S_MODE, S_STALLS,
-    S_AUDIBLE,
-) = range(30)  # fmt: skip
+    S_AUDIBLE, S_ONCE,
+) = range(31)  # fmt: skip
 NSI = 32
 (
     X_PLAY_END, X_HELD, X_SINCE, X_FIRST, X_LAST, X_RECEIVED, X_STALL, X_STALL_MAX, X_A, X_C,
@@ -130,7 +130,7 @@ CODEC_END, STEP_END, GATHER_END, TIMER, ARRIVAL, KICK = range(6)
 T_START, T_RETRY, T_DEADLINE, T_PATIENCE = range(4)
 
 # what a call of the kernel returns
-REACHED, DECIDE, GROW = range(3)
+REACHED, DECIDE, GROW, STUCK = range(4)
 
 # purposes of the counter hash
 P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE = 101, 102, 103, 104

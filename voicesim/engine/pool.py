@@ -17,7 +17,7 @@ from simpy.events import NORMAL, URGENT
 from voicesim.engine import layout as at
 from voicesim.engine.kernel.loop import ROOM_CHECK, run
 from voicesim.engine.record import RunRecord
-from voicesim.engine.spec import NEVER, PoolSpec
+from voicesim.engine.spec import NEVER, NoProgressError, PoolSpec
 from voicesim.engine.view import PoolView
 from voicesim.policy.view import Decide
 from voicesim.workload.tape import Tape
@@ -169,7 +169,7 @@ class Pool:
             (at.K_GATHER, codec.gather if codec else 0.0), (at.K_DECODE_SLOW, s.decode_slowdown),
             (at.K_CODEC_SLOW, s.codec_slowdown), (at.K_DEADLINE, s.deadline), (at.K_LEAD, s.lead),
             (at.K_BACKOFF, s.backoff), (at.K_FACTOR, s.factor), (at.K_RESOLUTION, s.resolution),
-            (at.K_FIRST_STALL, NEVER),
+            (at.K_FIRST_STALL, NEVER), (at.K_ASKED_AT, -1.0),
         ):  # fmt: skip
             F[entry] = number
         F[at.K_MEMORY : at.K_OVERLAP + 1] = s.step.params
@@ -263,6 +263,8 @@ class Pool:
             status = run(*self._arenas, until, action, replica)
             if status == at.REACHED:
                 return
+            if status == at.STUCK:
+                raise NoProgressError(self.now)
             if status == at.GROW:
                 self._grow()
                 action, replica = self._answer

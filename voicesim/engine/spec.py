@@ -13,6 +13,19 @@ from voicesim.engine.cost import StepCost
 INF = float("inf")
 NEVER = 1e301
 
+MOST_AT_ONCE = 2_000_000
+"""Requests at one instant beyond which the run is declared stuck."""
+
+
+class NoProgressError(RuntimeError):
+    """Simulated time stands still while events go on.  Its one argument is that time (s)."""
+
+    def __str__(self) -> str:
+        return (
+            f"no progress: more than {MOST_AT_ONCE:,} requests at t = {self.args[0]:g} s; callers "
+            "who are refused ask again at once (give workload.think or refused.retry.backoff)"
+        )
+
 
 @dataclass(frozen=True)
 class CodecSpec:

@@ -193,7 +193,9 @@ class Controlled:
     ratio: float
 
 
-def control_variate(values: Any, control: Any, known_mean: float, level: float = LEVEL) -> Controlled:
+def control_variate(
+    values: Any, control: Any, known_mean: float, level: float = LEVEL
+) -> Controlled:
     """The mean of ``values``, corrected by how far the mean of ``control`` fell from its own.
 
     The least-squares line of values over the control, read at the control's known mean; exact

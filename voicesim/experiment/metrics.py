@@ -36,7 +36,7 @@ def _seconds(title: str, better: int) -> Metric:
 
 
 METRICS: dict[str, Metric] = {
-    "clean_share": _share("CLEAN share of offered calls", 1),
+    "clean_share": _share("CLEAN share", 1),
     "stalled_share": _share("calls with an audible stall", -1),
     "c50": _share("streams without a stall over 50 ms", 1),
     "c100": _share("streams without a stall over 100 ms", 1),
@@ -57,8 +57,8 @@ METRICS: dict[str, Metric] = {
     ),
     "pace_p99": Metric("p99 pace", 1, 0.01, words.times),
     "waiting_at_first_stall": _count("waiting gauge at the first stall", 0),
-    "first_stall_s": Metric("time of the first audible stall", 1, 1.0, words.duration),
-    "alarm_lead_s": Metric("lead of the alarm", 1, 1.0, words.duration),
+    "first_stall_s": Metric("time of the first audible stall", 0, 1.0, words.duration),
+    "alarm_lead_s": Metric("lead of the alarm", 0, 1.0, words.duration),
     "gpu_cost": Metric("GPU cost", -1, 0.0, words.amount),
     "cost_per_1000_clean_calls": Metric("GPU cost per 1,000 CLEAN calls", -1, 0.0, words.amount),
     "busy_share.decode": _share("decode busy", 0),

@@ -14,7 +14,7 @@ measured: a verdict of None, never a pass.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from voicesim.listener.player import SILENT, deliver
+from voicesim.listener.player import ROUNDING, SILENT, deliver
 
 INF = float("inf")
 
@@ -61,7 +61,7 @@ def underruns(arrivals: Sequence[float], audio: Sequence[float]) -> Underruns:
         mode, end, held, since, stall, _, _ = deliver(
             mode, end, held, since, t, d, False, 0.0, 0.0, INF, INF
         )
-        if stall > 0:
+        if stall > ROUNDING:
             stalls.append(stall)
     return Underruns(
         a_worst, a_events, max(stalls, default=0.0), c_worst, c_events, sum(stalls), len(stalls)

@@ -11,6 +11,9 @@ max_queue: audio beyond this is dropped and counted as lost.  The last chunk alw
 player, so that a short reply never waits for a prebuffer it cannot fill.
 """
 
+ROUNDING = 1e-6
+"""Stalls up to this (s), a twentieth of a sample at 48 kHz, are rounding and are not counted."""
+
 SILENT, PREBUFFERING, PLAYING, REBUFFERING = range(4)
 
 

@@ -5,7 +5,8 @@ CAP        refuse at ``streams`` live streams on the replica (Kyutai: no free ch
 CAP_QUEUE  as CAP, but wait at the gateway, first come first served, until a replica frees a
            place or the deadline passes (SGLang-Omni max_queued_requests with a deadline).
 SLACK      admit only if every live stream of the replica keeps at least ``lead`` seconds of
-           audio in hand when its next chunk comes under the new batch.
+           audio in hand when its next chunk comes under the new batch, and that batch keeps up
+           with real time.
 The functions are plain; the kernel compiles them, the reference calls them.
 """
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from voicesim.engine.profile import ProfileError
+from voicesim.engine.spec import NoProgressError
 from voicesim.policy.python import PolicyError
 from voicesim.report.figure import peak_figure
 from voicesim.report.table import print_report
@@ -44,7 +45,7 @@ def run_command(
             result = run_study(study, folder.path, workers, chunks, engine, bar.report)
         write_results(result, folder.path)
         peak_figure(result.series, result.summary, result.context, folder.path / "peak.png")
-    except (ModelError, ProfileError, PolicyError) as problem:
+    except (ModelError, ProfileError, PolicyError, NoProgressError) as problem:
         folder.discard()
         print(f"{file}: {problem}", file=sys.stderr)
         return 2

@@ -286,9 +286,13 @@ def preempt(F, I, g, t, s):
     state = I[o + S_STATE]
     if state == PREFILLING:
         I[e + E_FREE] += blocks_for(I, I[o + S_COMPUTED])
+        lost = I[o + S_COMPUTED]
     else:
         clear_due(I, s)
         leave_lockstep(I, g, s)
+        lost = I[o + S_PROMPT] + I[o + S_GEN] - 1
+    if lost > I[o + S_ONCE]:
+        I[o + S_ONCE] = lost
     leave_running(I, g, s)
     if state == ZOMBIE:
         I[o + S_GEN] = I[o + S_TOKENS]
@@ -369,8 +373,9 @@ def plan_prefill(I, g, s, n):
             p = I[o0 + p * NSI + S_BNEXT]
         I[o0 + p * NSI + S_BNEXT] = s
     I[H_PREFILL_TOKENS] += n
-    if I[o + S_PREEMPTS] > 0:
-        I[H_RECOMPUTED] += n
+    again = I[o + S_ONCE] - computed
+    if again > 0:
+        I[H_RECOMPUTED] += again if again < n else n
 
 
 @compiled

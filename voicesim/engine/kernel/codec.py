@@ -14,7 +14,7 @@ from voicesim.workload import rng
 hash_key = adopt(rng.hash_key)
 table_index = adopt(rng.table_index)
 player_deliver = adopt(player.deliver)
-SILENT, PLAYING = player.SILENT, player.PLAYING
+SILENT, PLAYING, ROUNDING = player.SILENT, player.PLAYING, player.ROUNDING
 FIFO, WINDOW, EDF = range(3)
 
 
@@ -61,7 +61,8 @@ def count_gap(F, I, s, gap, audio, arrive):
 def count_stall(F, I, s, stall, arrive):
     o = I[O_STREAM] + s * NSI
     x = I[OF_STREAM] + s * NSF
-    I[o + S_STALLS] += 1
+    if stall > ROUNDING:
+        I[o + S_STALLS] += 1
     F[x + X_STALL] += stall
     if stall > F[x + X_STALL_MAX]:
         F[x + X_STALL_MAX] = stall

@@ -16,6 +16,7 @@ from voicesim.engine.kernel.session import (
     touch,
 )
 from voicesim.engine.layout import *
+from voicesim.engine.spec import MOST_AT_ONCE
 
 NEVER = 1e301
 ROOM_CHECK = 8
@@ -38,9 +39,9 @@ def engine_event(F, I, g, t):
 
 
 @compiled
-def sample(F, I, t):
+def sample(F, I):
     """Gauges at a bin's edge: live, running, waiting, codec queue, gateway queue."""
-    b = bin_at(F, I, t)
+    b = I[O_SERIES] + I[H_BIN] * NBI
     live = 0
     running = 0
     waiting = 0
@@ -65,6 +66,8 @@ def sample(F, I, t):
 @compiled
 def request(F, I, s, t):
     """Ask for admission; True when Python has to answer."""
+    I[H_AT_ONCE] = I[H_AT_ONCE] + 1 if t == F[K_ASKED_AT] else 1
+    F[K_ASKED_AT] = t
     if I[H_PYTHON] != 0:
         I[H_DECISION] = s
         return True
@@ -112,7 +115,7 @@ def run(floats, n_floats, ints, n_ints, until, action, replica):
 
     action, replica: the answer to the decision that the last call returned for.  Returns
     REACHED (nothing left up to until), DECIDE (I[H_DECISION] is the stream that asks for
-    admission at F[K_NOW]) or GROW (an arena is nearly full).
+    admission at F[K_NOW]), GROW (an arena is nearly full) or STUCK (time stands still).
     """
     F = carray(float_pointer(floats), (n_floats,))
     I = carray(int_pointer(ints), (n_ints,))
@@ -126,8 +129,11 @@ def run(floats, n_floats, ints, n_ints, until, action, replica):
     oh = I[OF_HEAP_T]
     oa = I[OF_ARRIVAL]
     while True:
-        if I[H_EVENTS] & (ROOM_CHECK - 1) == 0 and not room(F, I):
-            return GROW
+        if I[H_EVENTS] & (ROOM_CHECK - 1) == 0:
+            if I[H_AT_ONCE] > MOST_AT_ONCE:
+                return STUCK
+            if not room(F, I):
+                return GROW
         g = I[root]
         t = F[ot + g]
         kind = I[on + 1 + g]
@@ -143,7 +149,7 @@ def run(floats, n_floats, ints, n_ints, until, action, replica):
                 kind = ARRIVAL
         stop = t if t < until else until
         while F[K_NEXT_SAMPLE] <= stop and I[H_BIN] < I[H_BINS]:
-            sample(F, I, F[K_NEXT_SAMPLE])
+            sample(F, I)
             I[H_BIN] += 1
             F[K_NEXT_SAMPLE] = I[H_BIN] * F[K_RESOLUTION]
         if t > until or t >= NEVER:

@@ -232,16 +232,36 @@ def touch(F, I, g):
 
 @compiled
 def replica_has_slack(F, I, s, g, t):
-    """True when every playing stream of replica g keeps ``lead`` under the batch with s in it."""
+    """True when every playing stream of replica g keeps ``lead`` under the batch to come.
+
+    That batch holds the decoding streams, those whose prompts are still to be computed, and s.
+    Its step must not be longer than the audio of a token, or all would fall behind for good.
+    """
     e = I[O_ENGINE] + g * NEI
     x = I[OF_ENGINE] + g * NGF
     o0 = I[O_STREAM]
-    prompt = I[o0 + s * NSI + S_PROMPT]
-    n = I[e + E_DECODING]
-    context = I[e + E_CONTEXT]
-    step = predicted_step(F, I, n + 1, n + 1, context + n + 1 + prompt)
-    joining = predicted_step(F, I, n + prompt, n + 1, context + n + prompt)
+    pending = I[o0 + s * NSI + S_PROMPT]
+    entering = 1 + I[e + E_WAITING]
+    r = I[e + E_WAIT_HEAD]
+    while r >= 0:
+        pending += I[o0 + r * NSI + S_PROMPT] + I[o0 + r * NSI + S_GEN]
+        r = I[o0 + r * NSI + S_NEXT]
+    r = I[e + E_RUN_TAIL]  # prompts in progress are at the tail
+    while r >= 0 and I[o0 + r * NSI + S_STATE] == PREFILLING:
+        o = o0 + r * NSI
+        pending += I[o + S_PROMPT] + I[o + S_GEN] - I[o + S_COMPUTED]
+        entering += 1
+        r = I[o + S_PREV]
+    n = I[e + E_DECODING] + entering
+    kv = I[e + E_CONTEXT] + pending + n
+    step = predicted_step(F, I, n, n, kv)
+    room = I[H_BUDGET] - n if I[H_BUDGET] > n else 1
+    rounds = pending // room
+    joining = rounds * predicted_step(F, I, n + room, n, kv)
+    joining = joining + predicted_step(F, I, n + pending - rounds * room, n, kv)
     step = step * F[x + G_STRETCH]
+    if n > 1 and step > F[K_TOKEN_AUDIO]:
+        return False
     lag = F[x + G_LAG] + joining * F[x + G_STRETCH]
     r = I[e + E_RUN_HEAD]
     while r >= 0:

@@ -159,8 +159,8 @@ class Engine:
                 pairs += n * (stream.computed + 0.5 * (n + 1))
                 stream.planned = n
                 counters["prefill_tokens"] += n
-                if stream.preemptions:
-                    counters["recomputed_tokens"] += n
+                again = stream.once_computed - stream.computed
+                counters["recomputed_tokens"] += min(n, max(again, 0))
         counters["steps"] += 1
         counters["max_batch"] = max(counters["max_batch"], len(self.running))
         gpu = cost.gpu_seconds(spec.step.params, self.compute(tokens), float(kv), pairs)
@@ -204,6 +204,7 @@ class Engine:
             if victim.fully_sent or victim.aborted:
                 self.world.maybe_forget(victim)
             return victim
+        victim.once_computed = max(victim.once_computed, victim.computed)
         victim.computed = 0
         victim.state = at.WAITING
         victim.preemptions += 1

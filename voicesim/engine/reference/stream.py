@@ -1,6 +1,6 @@
 """One stream: an utterance on its way from request to the listener's ear."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from voicesim.engine import layout as at
@@ -27,6 +27,7 @@ class Stream:
     generated: int = 0
     computed: int = 0
     planned: int = 0
+    once_computed: int = 0  # tokens that a preemption threw away
     blocks: int = 0
     preemptions: int = 0
     due: int = 0
@@ -48,8 +49,9 @@ class Stream:
     last_audio: float = 0.0
     received: float = 0.0
     lost: float = 0.0
-    stalls: list[float] = field(default_factory=list)
+    stalls: int = 0
     stall_total: float = 0.0
+    stall_largest: float = 0.0
     audible: int = 0
     worst_a: float = 0.0
     worst_c: float = 0.0

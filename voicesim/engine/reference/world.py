@@ -12,7 +12,7 @@ from voicesim.engine.record import RunRecord
 from voicesim.engine.reference.engine import Engine
 from voicesim.engine.reference.stream import Stream
 from voicesim.engine.reference.timeline import Timeline
-from voicesim.engine.spec import INF, PoolSpec
+from voicesim.engine.spec import INF, MOST_AT_ONCE, NoProgressError, PoolSpec
 from voicesim.listener import player
 from voicesim.policy import admission, routing
 from voicesim.policy.admission import ADMIT, QUEUE, REFUSE
@@ -41,6 +41,7 @@ class World:
         self.live: dict[int, Stream] = {}
         self.gateway: deque[Stream] = deque()
         self.turn = 0
+        self.asked_at, self.at_once = -1.0, 0
         self.asking: Stream | None = None
         self.next_utterance = tape.callers
         self.engines = [Engine(self, g) for g in range(spec.engines)]
@@ -102,6 +103,10 @@ class World:
 
     def request(self, stream: Stream) -> None:
         """Ask the policies; act on their answer."""
+        self.at_once = self.at_once + 1 if self.env.now == self.asked_at else 1
+        self.asked_at = float(self.env.now)
+        if self.at_once > MOST_AT_ONCE:
+            raise NoProgressError(self.env.now)
         if self.decide is not None:
             self.asking = stream
             action, g = self.decide(ReferenceView(self))
@@ -144,11 +149,22 @@ class World:
         return ADMIT, g
 
     def has_slack(self, stream: Stream, engine: Engine) -> bool:
+        """Does every playing stream keep its lead under the batch to come?  That batch holds the
+        decoding streams, those whose prompts are still to be computed, and the one that asks.
+        Its step must not be longer than the audio of a token, or all would fall behind."""
         decoding = [s for s in engine.running if s.decoding]
-        n, context = len(decoding), sum(s.computed for s in decoding)
-        step = engine.predicted_step(n + 1, n + 1, context + n + 1 + stream.prompt)
-        joining = engine.predicted_step(n + stream.prompt, n + 1, context + n + stream.prompt)
+        entering = [stream, *engine.waiting, *(s for s in engine.running if not s.decoding)]
+        pending = sum(s.prompt + s.generated - s.computed for s in entering)
+        n = len(decoding) + len(entering)
+        kv = sum(s.computed for s in decoding) + pending + n
+        step = engine.predicted_step(n, n, kv)
+        room = max(self.spec.budget - n, 1)
+        rounds, rest = divmod(pending, room)
+        joining = rounds * engine.predicted_step(n + room, n, kv)
+        joining = joining + engine.predicted_step(n + rest, n, kv)
         step = step * engine.stretch
+        if n > 1 and step > self.spec.token_audio:
+            return False
         lag = engine.codec.lag + joining * engine.stretch
         for s in engine.running:
             if s.state == at.DECODING and s.mode >= player.PLAYING:
@@ -291,7 +307,9 @@ class World:
             stream.worst_pace = audio / gap
 
     def count_stall(self, stream: Stream, stall: float, arrive: float) -> None:
-        stream.stalls.append(stall)
+        if stall > player.ROUNDING:
+            stream.stalls += 1
+        stream.stall_largest = max(stream.stall_largest, stall)
         stream.stall_total += stall
         if stall > self.spec.audible:
             began = arrive - stall
@@ -315,11 +333,11 @@ class World:
     def write(self, s: Stream, outcome: int, t: float) -> None:
         engine = -1 if s.engine is None else s.engine.number
         self.rows_i[s.utterance] = [
-            -1, outcome, s.sent, len(s.stalls), s.audible, s.preemptions, s.attempts, engine
+            -1, outcome, s.sent, s.stalls, s.audible, s.preemptions, s.attempts, engine
         ]  # fmt: skip
         self.rows_f[s.utterance] = [
             s.requested, s.admitted, s.started, t, s.play_end, s.stall_total,
-            max(s.stalls, default=0.0), s.worst_a, s.worst_c, s.worst_pace, s.lost,
+            s.stall_largest, s.worst_a, s.worst_c, s.worst_pace, s.lost,
         ]  # fmt: skip
 
     def sampler(self) -> Any:
@@ -327,7 +345,7 @@ class World:
         for k in range(self.spec.bins):
             yield self.env.at(k * self.spec.resolution, -1, 0)
             waiting = [len(e.waiting) for e in self.engines]
-            row = self.series[self.bin(self.env.now)]
+            row = self.series[k]
             row[at.B_LIVE] = sum(e.live for e in self.engines)
             row[at.B_RUNNING] = sum(len(e.running) for e in self.engines)
             row[at.B_WAITING] = sum(waiting)

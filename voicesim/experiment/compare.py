@@ -1,0 +1,369 @@
+"""Compare variants under the same callers, with as many replications as the answer needs."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import voicesim
+from voicesim.engine.profile import load_profile
+from voicesim.experiment.backends import BACKENDS, Backend
+from voicesim.experiment.decide import Difference, Precision, Values, differences, enough
+from voicesim.experiment.looks import FIRST, Looks, schedule
+from voicesim.experiment.metrics import COSTS, METRICS, ExperimentError, chosen, flat, value
+from voicesim.experiment.store import Store, write_whole
+from voicesim.experiment.work import Job, jobs_of, model_version
+from voicesim.metrics.summary import aggregate
+from voicesim.scenario import ScenarioFile, load
+from voicesim.simulation import pool_spec, python_policies
+
+STUDY_SCHEMA = "voicesim-comparison/1"
+SETTLED, EXHAUSTED, BUDGET, INTERRUPTED = "settled", "largest number", "budget", "interrupted"
+STAGES = ("decode", "host", "codec")
+
+Results = dict[tuple[str, int], dict[str, Any]]
+Progress = Callable[["State"], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked: all that the answer depends on beside the scenario."""
+
+    baseline: str
+    metrics: tuple[str, ...]
+    precision: Precision
+    looks: Looks
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The metrics asked for, then what they cost."""
+        return tuple(dict.fromkeys((*self.metrics, *COSTS)))
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a running comparison stands: runs finished of those of this look, and the differences
+    over the replications that all variants have finished (None before the second)."""
+
+    finished: int
+    wanted: int
+    look: int
+    reused: int
+    last: Job | None
+    found: list[Difference] | None
+
+
+@dataclass
+class Comparison:
+    """The answer.
+
+    ended: settled, largest number (of replications), budget or interrupted.  look: which one the
+    verdicts are of, from 1; 0: the end came before the first, and nothing is decided.
+    """
+
+    file: ScenarioFile
+    settings: Settings
+    ended: str
+    look: int
+    replications: int
+    results: Results
+    found: list[Difference]
+
+    @property
+    def verdicts(self) -> dict[str, dict[str, str]]:
+        """Variant -> metric -> better, worse, cannot tell, ..."""
+        names = dict.fromkeys(d.variant for d in self.found)
+        return {v: {d.metric: d.verdict for d in self.found if d.variant == v} for v in names}
+
+    @property
+    def differences(self) -> pd.DataFrame:
+        """One row per variant and metric: the difference from the baseline and its verdict."""
+        return pd.DataFrame(self.rows())
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """One row per variant and metric: mean and its own 95 % interval over replications."""
+        return pd.DataFrame(
+            [
+                {"variant": v, "metric": m, "replications": self.replications, **of}
+                for v in self.file.variants
+                for m, of in flat(aggregate(self._metrics(v))).items()
+            ]
+        )
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """One row per variant, metric and replication: the value and the baseline's."""
+        base = self._metrics(self.settings.baseline)
+        return pd.DataFrame(
+            [
+                {"variant": v, "metric": m, "replication": r, "baseline": value(base[r], m),
+                 "value": value(mine, m)}
+                for v in self.file.variants if v != self.settings.baseline
+                for m in METRICS
+                for r, mine in enumerate(self._metrics(v))
+            ]
+        ).astype({"baseline": float, "value": float})  # fmt: skip
+
+    @property
+    def bottlenecks(self) -> dict[str, tuple[str, float] | None]:
+        """Variant -> the stage of the largest mean busy share, and that share."""
+        found: dict[str, tuple[str, float] | None] = {}
+        for v in self.file.variants:
+            means = flat(aggregate(self._metrics(v)))
+            shares = {s: means.get(f"busy_share.{s}", {}).get("mean") for s in STAGES}
+            known = {s: x for s, x in shares.items() if x is not None}
+            best = max(known, key=lambda s: known[s], default=None)
+            found[v] = None if best is None else (best, known[best])
+        return found
+
+    @property
+    def same_callers(self) -> dict[str, bool]:
+        """Variant -> did it meet the same callers as the baseline in every replication?"""
+        base = self.settings.baseline
+        return {
+            v: all(
+                self.results[v, r]["callers"] == self.results[base, r]["callers"]
+                for r in range(self.replications)
+            )
+            for v in self.file.variants
+        }
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must know before trusting these numbers."""
+        found = (
+            w
+            for v in self.file.variants
+            for r in range(self.replications)
+            for w in self.results[v, r]["warnings"]
+        )
+        return list(dict.fromkeys(found))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """``differences`` as plain data."""
+        return [
+            {
+                "variant": d.variant, "metric": d.metric, "replications": d.replications,
+                "measured": d.measured, "baseline": _finite(d.baseline), "mean": _finite(d.mean),
+                "difference": _finite(d.difference.mean), "low": _finite(d.difference.low),
+                "high": _finite(d.difference.high), "half_width": _finite(d.difference.half),
+                "p": d.p, "p_holm": d.p_holm, "correlation": d.correlation,
+                "runs_saved": d.runs_saved, "verdict": d.verdict, "settled": d.settled,
+            }
+            for d in self.found
+        ]  # fmt: skip
+
+    def as_dict(self) -> dict[str, Any]:
+        """study.json: the same whatever the backend, the workers or interruptions on the way."""
+        base = self.file.variants[self.settings.baseline]
+        bottlenecks, callers = self.bottlenecks, self.same_callers
+        return {
+            "schema": STUDY_SCHEMA,
+            "voicesim": voicesim.__version__,
+            "model": model_version(),
+            "title": base.title,
+            "scenario": self.file.path.name,
+            "settings": {
+                "baseline": self.settings.baseline,
+                "metrics": list(self.settings.metrics),
+                "precision": asdict(self.settings.precision),
+                "looks": list(self.settings.looks.sizes),
+                "level_of_a_look": self.settings.looks.level,
+                "seed": base.seed,
+                "horizon": base.horizon,
+                "warmup": base.warmup,
+            },
+            "ended": self.ended,
+            "look": self.look,
+            "replications": self.replications,
+            "verdicts": self.verdicts,
+            "differences": self.rows(),
+            "variants": {
+                v: {
+                    "bottleneck": None if (b := bottlenecks[v]) is None
+                    else {"stage": b[0], "busy_share": b[1]},
+                    "same_callers": callers[v],
+                    "metrics": aggregate(self._metrics(v)),
+                }
+                for v in self.file.variants
+            },
+            "warnings": self.warnings,
+        }  # fmt: skip
+
+    def write(self, folder: Path) -> None:
+        """study.json, differences.parquet and pairs.parquet, beside the runs."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, table in (("differences", self.differences), ("pairs", self.pairs)):
+            content = table.to_parquet(index=False, compression="zstd")
+            write_whole(folder / f"{name}.parquet", content)
+        text = json.dumps(self.as_dict(), indent=2, allow_nan=False)
+        write_whole(folder / "study.json", (text + "\n").encode())
+
+    def _metrics(self, variant: str) -> list[dict[str, Any]]:
+        return [self.results[variant, r]["metrics"] for r in range(self.replications)]
+
+
+def compare(
+    file: ScenarioFile | str | Path,
+    baseline: str | None = None,
+    metrics: Sequence[str] = ("clean_share",),
+    precision: float = 0.1,
+    width: float | None = None,
+    max_replications: int = 40,
+    first: int = FIRST,
+    budget: float | None = None,
+    workers: int | None = None,
+    backend: str = "processes",
+    address: str | None = None,
+    out: Path | str | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Play every variant of a scenario under the same callers until the differences are settled.
+
+    baseline: what the others are compared with, default the first variant.  A difference in one
+    of ``metrics`` is settled when its half-width is at most precision x |mean of the baseline| or
+    ``width`` (the metric's unit; default see experiment.metrics), or when its sign is.  Looked at
+    after ``first``, x 1.5, ..., max_replications replications (experiment.looks); ``budget`` s of
+    wall time end it earlier, with the verdicts of the last look.  out: folder in which finished
+    runs are kept and found again; None: nowhere.
+
+    KeyboardInterrupt gives the answer so far.  Raises ExperimentError (what was asked for),
+    ScenarioErrors, ModelError, ProfileError, PolicyError (the scenario), WorkerDied.
+    """
+    if not isinstance(file, ScenarioFile):
+        file = load(file)
+    settings = _settings(file, baseline, metrics, Precision(precision, width),
+                         schedule(max_replications, first))  # fmt: skip
+    chosen(backend, BACKENDS, "backend")
+    _check(file)
+    store = Store(None if out is None else Path(out))
+    deadline = math.inf if budget is None else time.monotonic() + budget
+    work = _Study(file, settings, store, deadline, progress)
+    with Backend(backend, workers, address) as place:
+        answer = work.run(place)
+    if store.folder is not None:
+        answer.write(store.folder)
+    return answer
+
+
+class _Study:
+    """The rounds of one comparison."""
+
+    def __init__(
+        self, file: ScenarioFile, settings: Settings, store: Store, deadline: float,
+        progress: Progress | None,
+    ):  # fmt: skip
+        self.file, self.settings, self.store = file, settings, store
+        self.deadline, self.progress = deadline, progress
+        most = settings.looks.sizes[-1]
+        self.jobs = {v: jobs_of(v, s, most) for v, s in file.variants.items()}
+        self.results: Results = {}
+        self.reused = 0
+
+    def run(self, place: Backend) -> Comparison:
+        """Rounds of runs until the answer is settled, or the end of runs, budget or patience."""
+        answer: Comparison | None = None
+        ended = EXHAUSTED
+        try:
+            for look, size in enumerate(self.settings.looks.sizes, 1):
+                if not self._round(place, look, size):
+                    ended = BUDGET
+                    break
+                answer = self._answer(look, size, EXHAUSTED)
+                if enough(answer.found, self.settings.metrics):
+                    ended = SETTLED
+                    break
+        except KeyboardInterrupt:
+            if not self._complete():
+                raise
+            ended = INTERRUPTED
+        if answer is None:
+            if not self._complete():
+                raise ExperimentError("the budget ended before one replication was finished")
+            return self._answer(0, self._complete(), ended)
+        answer.ended = ended
+        return answer
+
+    def _round(self, place: Backend, look: int, size: int) -> bool:
+        """Have all runs of a look; False if the budget ended before."""
+        wanted = [self.jobs[v][r] for r in range(size) for v in self.file.variants]
+        missing = []
+        for job in wanted:
+            if job.id not in self.results:
+                kept = self.store.read(job)
+                if kept is None:
+                    missing.append(job)
+                else:
+                    self.results[job.id] = kept
+                    self.reused += 1
+        self._say(look, len(wanted), None)
+        for job, result in place.run(missing, self._in_time):
+            self.store.write(job, result)
+            self.results[job.id] = result
+            self._say(look, len(wanted), job)
+        return all(job.id in self.results for job in wanted)
+
+    def _in_time(self) -> bool:
+        return time.monotonic() < self.deadline
+
+    def _complete(self) -> int:
+        """How many replications, from the first on, all variants have finished."""
+        n = 0
+        while all((v, n) in self.results for v in self.file.variants):
+            n += 1
+        return n
+
+    def _values(self, size: int) -> Values:
+        return {
+            v: {
+                m: [value(self.results[v, r]["metrics"], m) for r in range(size)]
+                for m in self.settings.shown
+            }
+            for v in self.file.variants
+        }
+
+    def _found(self, size: int, final: bool) -> list[Difference]:
+        s = self.settings
+        return differences(self._values(size), s.baseline, s.shown, s.looks, s.precision, final)
+
+    def _answer(self, look: int, size: int, ended: str) -> Comparison:
+        found = self._found(size, look > 0)
+        return Comparison(self.file, self.settings, ended, look, size, self.results, found)
+
+    def _say(self, look: int, wanted: int, last: Job | None) -> None:
+        if self.progress is not None:
+            done = self._complete()
+            found = self._found(done, False) if done > 1 else None
+            state = State(len(self.results), wanted, look, self.reused, last, found)
+            self.progress(state)
+
+
+def _settings(
+    file: ScenarioFile, baseline: str | None, metrics: Sequence[str], precision: Precision,
+    looks: Looks,
+) -> Settings:  # fmt: skip
+    names = list(file.variants)
+    if len(names) < 2:
+        raise ExperimentError(f"{file.path}: nothing to compare: it has only one variant")
+    base = chosen(file.baseline if baseline is None else baseline, names, "baseline")
+    asked = tuple(dict.fromkeys(chosen(m, list(METRICS), "metric") for m in metrics))
+    if not asked:
+        raise ExperimentError("no metric to compare")
+    return Settings(base, asked, precision, looks)
+
+
+def _check(file: ScenarioFile) -> None:
+    """Refuse what cannot be simulated before anything is played or written."""
+    for scenario in file.variants.values():
+        profile = load_profile(scenario.cluster.pool.engine.profile_path)
+        python_policies(scenario, pool_spec(scenario, profile))
+
+
+def _finite(x: float) -> float | None:
+    return x if math.isfinite(x) else None

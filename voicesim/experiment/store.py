@@ -1,0 +1,87 @@
+"""The folder of a study: one small file per finished run, believed only if nothing is amiss.
+
+runs/VARIANT-REPLICATION-KEY.json holds the run's numbers, its key and a checksum.  The key is a
+hash of the resolved scenario, the files it reads, the seed, the replication and the model; a file
+of another key is another run.  Files appear whole (written beside, then renamed), so a killed
+study leaves none half written, and the next one begins where it stopped.  A file that is damaged
+is played anew.
+"""
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from voicesim.experiment.work import Job
+
+RUN_SCHEMA = "voicesim-experiment-run/1"
+
+
+class Store:
+    """Finished runs in a folder, or (None) nowhere.  The folder appears with the first file."""
+
+    def __init__(self, folder: Path | None):
+        self.folder = folder
+        self.damaged: list[Path] = []
+
+    def read(self, job: Job) -> dict[str, Any] | None:
+        """What ``work.play`` gave, None if it is not here or cannot be trusted."""
+        if self.folder is None:
+            return None
+        path = self._path(job)
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            result = content["result"]
+            whole = content["schema"] == RUN_SCHEMA and content["key"] == job.key
+            if whole and content["sha256"] == _checksum(result):
+                return dict(result)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        self.damaged.append(path)
+        return None
+
+    def write(self, job: Job, result: dict[str, Any]) -> None:
+        """Keep the result of a run."""
+        if self.folder is None:
+            return
+        content = {
+            "schema": RUN_SCHEMA,
+            "key": job.key,
+            "variant": job.variant,
+            "replication": job.replication,
+            "sha256": _checksum(result),
+            "result": result,
+        }
+        write_whole(self._path(job), (_text(content) + "\n").encode())
+
+    def _path(self, job: Job) -> Path:
+        assert self.folder is not None
+        name = re.sub(r"[^\w.-]", "_", job.variant)[:60]
+        return self.folder / "runs" / f"{name}-{job.replication}-{job.key[:16]}.json"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is either not there or complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, allow_nan=False, sort_keys=True)
+
+
+def _checksum(result: Any) -> str:
+    return hashlib.sha256(_text(result).encode()).hexdigest()

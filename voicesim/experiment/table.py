@@ -1,0 +1,158 @@
+"""A comparison on a terminal: a row per variant and metric, and what it means in words."""
+
+import math
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from voicesim.experiment.compare import BUDGET, EXHAUSTED, INTERRUPTED, Comparison
+from voicesim.experiment.decide import ALPHA, SAME, UNKNOWN, UNMEASURED, Difference
+from voicesim.experiment.method import LEVEL
+from voicesim.experiment.metrics import COSTS, METRICS
+from voicesim.report import words
+
+STYLES = {"better": "bold green", "worse": "red", UNKNOWN: "yellow", UNMEASURED: "yellow"}
+FAINT = "dim"
+
+
+def print_comparison(answer: Comparison, console: Console) -> None:
+    """Print the table, the costs and bottlenecks, and how far to trust them."""
+    base = answer.file.variants[answer.settings.baseline]
+    console.print()
+    console.print(Text(base.title or answer.file.path.stem, "bold"))
+    console.print(Text(_setting(answer), FAINT))
+    console.print()
+    console.print(_table(answer))
+    console.print()
+    for line in _sentences(answer):
+        console.print(Text(line))
+    for line in _cautions(answer):
+        console.print(Text(line, "yellow"))
+    console.print()
+    console.print(Text(_method(answer), FAINT))
+
+
+def _setting(answer: Comparison) -> str:
+    base = answer.file.variants[answer.settings.baseline]
+    return (
+        f"{words.duration(base.horizon)}, {answer.replications} replications of each variant under "
+        f"the same callers, seed {base.seed}; against {answer.settings.baseline}"
+    )
+
+
+def _table(answer: Comparison) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("variant", style="bold")
+    table.add_column("metric")
+    for name in (answer.settings.baseline, "mean", "difference", "95 % interval"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    table.add_column("corr.", justify="right")
+    previous = ""
+    for d in _asked(answer):
+        show = METRICS[d.metric].show
+        interval = "n/a"
+        if math.isfinite(d.difference.half):
+            interval = f"{signed(d.difference.low, d)} .. {signed(d.difference.high, d)}"
+        table.add_row(
+            "" if d.variant == previous else d.variant,
+            METRICS[d.metric].title,
+            show(d.baseline) if d.measured else words.NOT_MEASURED,
+            show(d.mean) if d.measured else words.NOT_MEASURED,
+            signed(d.difference.mean, d) if d.measured else words.NOT_MEASURED,
+            interval,
+            Text(d.verdict, STYLES.get(d.verdict, "")),
+            "" if d.correlation is None else f"{d.correlation:+.2f}",
+        )
+        previous = d.variant
+    return table
+
+
+def _asked(answer: Comparison) -> list[Difference]:
+    return [d for d in answer.found if d.metric in answer.settings.metrics]
+
+
+def signed(x: float, d: Difference) -> str:
+    """A difference with its sign, with the decimals of the numbers that it is between."""
+    if x == 0:
+        return "0"
+    size = max(abs(d.baseline), abs(d.mean))
+    text = METRICS[d.metric].show(abs(x), _decimals(d, size))
+    return ("+" if x > 0 else "-") + text
+
+
+def _decimals(d: Difference, size: float) -> float:
+    """The number whose decimals to use: a share near 0 or 1 has a small half-width too."""
+    half = d.difference.half
+    return half if math.isfinite(half) and 0 < half < 0.01 <= size <= 1 else size
+
+
+def _sentences(answer: Comparison) -> Iterator[str]:
+    """Per variant: what it costs, and where its time goes."""
+    stages = answer.bottlenecks
+    for v in answer.file.variants:
+        found = {d.metric: d for d in answer.found if d.variant == v}
+        costs = [_cost(found[m]) for m in COSTS if m in found and found[m].measured]
+        stage = stages[v]
+        busy = "" if stage is None else f"busiest stage {stage[0]}, {words.percent(stage[1])}"
+        yield f"{v}: " + "; ".join([*costs, *([busy] if busy else [])])
+
+
+def _cost(d: Difference) -> str:
+    title = METRICS[d.metric].title.removeprefix("calls ")
+    if d.difference.mean == 0 and d.difference.half == 0:
+        return f"{title} the same"
+    half = d.difference.half
+    within = f" ±{METRICS[d.metric].show(half, max(d.baseline, d.mean))}" if half > 0 else ""
+    within = within if math.isfinite(half) else ""
+    doubt = "" if d.verdict not in (UNKNOWN,) else " (cannot tell)"
+    return f"{title} {signed(d.difference.mean, d)}{within}{doubt}"
+
+
+def _cautions(answer: Comparison) -> Iterator[str]:
+    if answer.look == 0:
+        first = answer.settings.looks.sizes[0]
+        yield f"ended ({answer.ended}) before the first look at {first} replications: no verdicts"
+    elif answer.ended in (BUDGET, INTERRUPTED):
+        yield (
+            f"ended early ({answer.ended}): the verdicts are those of the look at "
+            f"{answer.replications} replications; the same command goes on from here"
+        )
+    open_ = [f"{d.variant} {d.metric}" for d in _asked(answer) if not d.settled]
+    if open_ and answer.ended == EXHAUSTED:
+        yield f"not settled after {answer.replications} replications: {', '.join(open_)}"
+    for d in _asked(answer):
+        if 0 < d.measured < d.replications:
+            yield (
+                f"{d.variant} {d.metric}: measured in both variants in only {d.measured} of "
+                f"{d.replications} replications"
+            )
+        clear = abs(d.difference.mean) > d.difference.half > 0
+        if answer.look and clear and d.p_holm >= ALPHA:
+            yield (
+                f"{d.variant} {d.metric}: its interval leaves out 0, but not beyond what chance "
+                f"does among so many variants (Holm p {d.p_holm:.2f})"
+            )
+    odd = [v for v, same in answer.same_callers.items() if not same]
+    if odd:
+        yield (
+            f"other callers than the baseline's: {', '.join(odd)} (its workload differs; the "
+            "noise of the callers does not cancel)"
+        )
+    yield from (f"warning: {text}" for text in answer.warnings)
+
+
+def _method(answer: Comparison) -> str:
+    looks, precision = answer.settings.looks, answer.settings.precision
+    width = "the metric's grain" if precision.width is None else f"{precision.width:g}"
+    each = "" if len(looks.sizes) == 1 else f" (each at {100 * looks.level:.4g} %)"
+    same = "; 'the same': to the bit" if any(d.verdict == SAME for d in answer.found) else ""
+    planned = ", ".join(map(str, looks.sizes))
+    return (
+        f"Paired t over replications. Looks planned at {planned}{each}, so that all of them hold "
+        f"together with {100 * LEVEL:g} %; verdicts by Holm over the variants. Settled: sign known, or half-width <= {precision.relative:g} x |baseline| or "
+        f"{width}. corr.: between the two variants over replications, near 0 if the same callers "
+        f"do not help{same}."
+    )

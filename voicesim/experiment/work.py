@@ -1,0 +1,160 @@
+"""One run of an experiment: everything that it depends on, its key, and playing it anywhere.
+
+A Job carries the texts of the files it reads (profile, recorded arrivals), so that a worker on
+another machine plays the same run, whether or not it has those files.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import voicesim
+from voicesim.metrics import summary, tables
+from voicesim.scenario import Scenario
+from voicesim.simulation import simulate
+from voicesim.study import warnings_of
+
+MODEL_PARTS = ("engine", "listener", "metrics", "policy", "scenario", "workload")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One replication of one variant; ``files``: the contents of what the scenario reads."""
+
+    variant: str
+    replication: int
+    scenario: Scenario
+    files: tuple[bytes, ...]
+    key: str
+    path: str = ""  # where the user's own policies are, beside the working directory
+
+    @property
+    def id(self) -> tuple[str, int]:
+        return self.variant, self.replication
+
+
+def jobs_of(variant: str, scenario: Scenario, count: int) -> list[Job]:
+    """The first ``count`` replications of a variant."""
+    files = tuple(Path(part._path).read_bytes() for part in _reading(scenario))
+    base = _digest(scenario, files)
+    here = str(Path.cwd())
+    return [
+        Job(variant, r, scenario, files, _hash(f"{base}-{r}".encode()), here) for r in range(count)
+    ]
+
+
+def play(job: Job) -> dict[str, Any]:
+    """Play one run; plain data that JSON keeps to the bit.
+
+    callers: hash of who called when and for how many utterances, equal under common random
+    numbers unless a variant changes the workload.
+    """
+    if job.path and job.path not in sys.path and Path(job.path).is_dir():
+        sys.path.insert(0, job.path)
+    run = simulate(_at_home(job), job.replication)
+    streams = tables.streams(run)
+    calls = tables.sessions(run, streams)
+    return {
+        "metrics": summary.run_metrics(run, calls, streams),
+        "warnings": warnings_of(run, job.variant),
+        "callers": callers(run.tape),
+        "events": int(run.record.counters.get("events", 0)),
+    }
+
+
+def callers(tape: Any) -> str:
+    """Hash of the calls of a tape: when each starts and how many utterances it has."""
+    sizes = np.diff(tape.first)[: len(tape.arrival)]
+    return _hash(tape.arrival.tobytes() + sizes.astype(np.int64).tobytes())[:16]
+
+
+# --- what a run depends on --------------------------------------------------------------------
+
+
+@cache
+def model_version() -> str:
+    """Version of the model: the package's, and a hash of the source files that make a result."""
+    root = Path(voicesim.__file__).parent
+    sources = [root / "simulation.py", *(p for d in MODEL_PARTS for p in (root / d).rglob("*.py"))]
+    digest = hashlib.sha256()
+    for source in sorted(sources):
+        digest.update(source.relative_to(root).as_posix().encode() + b"\0" + source.read_bytes())
+    return f"{voicesim.__version__}+{digest.hexdigest()[:16]}"
+
+
+def _digest(scenario: Scenario, files: tuple[bytes, ...]) -> str:
+    """Hash of all that decides the runs of a scenario but for the replication's number."""
+    resolved = scenario.resolved()
+    for name in ("title", "replications"):
+        resolved.pop(name, None)
+    parts = {
+        "model": model_version(),
+        "scenario": resolved,
+        "files": [_hash(content) for content in files],
+        "policies": [_hash(content) for content in _own_policies(scenario)],
+    }
+    return _hash(json.dumps(parts, sort_keys=True, default=str).encode())
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _reading(scenario: Scenario) -> list[Any]:
+    """The parts of a scenario that name a file to read."""
+    parts = [scenario.cluster.pool.engine, scenario.workload.arrivals]
+    return [part for part in parts if getattr(part, "_path", None) is not None]
+
+
+def _own_policies(scenario: Scenario) -> Iterator[bytes]:
+    """Source of the modules in which the user's own policies are."""
+    for policy in (scenario.policies.admission, scenario.policies.routing):
+        if policy.kind == "custom":
+            found = importlib.util.find_spec(policy.policy.partition(":")[0])
+            if found is not None and found.origin and Path(found.origin).is_file():
+                yield Path(found.origin).read_bytes()
+
+
+# --- on another machine -----------------------------------------------------------------------
+
+
+def _at_home(job: Job) -> Scenario:
+    """The scenario with its files where this machine has them, written there if need be."""
+    if all(
+        _same(part._path, text)
+        for part, text in zip(_reading(job.scenario), job.files, strict=True)
+    ):
+        return job.scenario
+    scenario = job.scenario.model_copy(deep=True)
+    for part, content in zip(_reading(scenario), job.files, strict=True):
+        if not _same(part._path, content):
+            part._path = _kept(content, Path(part._path).suffix)
+    return scenario
+
+
+def _same(path: Any, content: bytes) -> bool:
+    try:
+        return Path(path).read_bytes() == content
+    except OSError:
+        return False
+
+
+def _kept(content: bytes, suffix: str) -> Path:
+    """A file of this content in the temporary folder, named by its hash."""
+    target = Path(tempfile.gettempdir()) / f"voicesim-{_hash(content)[:32]}{suffix}"
+    if not _same(target, content):
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(name, target)
+    return target
