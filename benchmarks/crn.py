@@ -3,8 +3,9 @@
 Plays --replications runs of every variant of a scenario under the same callers, and as many of
 every variant but the first under callers of their own.  The replications that a half-width of a
 difference needs are proportional to the variance of that difference, so the ratio of the two
-variances is the ratio of the replications.  Printed per variant, for the half-width of 10 % of
-the baseline's mean (or 1 % of it, if that takes fewer than two).
+variances is the ratio of the replications.  Under independent seeds that variance is the sum of
+the two variants' own (the second from both its sets of runs).  half: 10 % of the baseline's mean,
+halved until independent seeds need 20 replications, so that whole runs do not blur the ratio.
 
     python benchmarks/crn.py                             the whole holiday peak (minutes)
     python benchmarks/crn.py --set horizon=20min         shorter: ends with the surge under way
@@ -68,15 +69,17 @@ def main() -> None:
           f" {'n same':>7} {'n indep':>8} {'ratio':>7}")  # fmt: skip
     ratios = []
     for i, v in enumerate(others):
-        same, apart = values(v) - a, values(v, (i + 1) * n) - a
-        sd, sd_apart = same.std(ddof=1), apart.std(ddof=1)
+        b, apart = values(v), values(v, (i + 1) * n)
+        same = b - a
+        sd = same.std(ddof=1)
+        sd_apart = math.sqrt(a.var(ddof=1) + (b.var(ddof=1) + apart.var(ddof=1)) / 2)
         half = 0.1 * abs(a.mean())
         while needed(sd_apart, half) < 20:  # so fine that rounding to whole runs does not matter
             half /= 2
         few, many = needed(sd, half), needed(sd_apart, half)
         ratio = float(sd**2 / sd_apart**2)
         ratios.append(ratio)
-        correlation = method.correlation(a, values(v))
+        correlation = method.correlation(a, b)
         print(f"{v:20} {same.mean():+9.4f} {sd:9.5f} {sd_apart:9.5f} {correlation or 0:6.3f}"
               f" {half:8.5f} {few:7d} {many:8d} {ratio:7.3f}")  # fmt: skip
         figures |= {

@@ -147,6 +147,62 @@ def calibrate(
 
 
 @app.command()
+def ladder(
+    profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Profile (YAML).")],
+    levels: Annotated[
+        str, typer.Option(metavar="LIST", help="Concurrencies to play.")
+    ] = "1,2,4,8,16,32,64,128",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each level.")] = 10,
+    audio: Annotated[str, typer.Option(metavar="DURATION", help="Mean audio of a reply.")] = "8s",
+    prompt: Annotated[int, typer.Option(min=1, help="Prompt tokens of a reply.")] = 60,
+    chunk: Annotated[
+        str, typer.Option(metavar="LIST", help="Tokens of first chunk, ramp and (last) steady.")
+    ] = "4,8,16,25",
+    codec_cap: Annotated[int, typer.Option(min=1, help="Rows of a codec batch.")] = 8,
+    codec_queue: Annotated[str, typer.Option(help="fifo or edf.")] = "fifo",
+    left_context: Annotated[int, typer.Option(min=0, help="Frames recomputed with a chunk.")] = 0,
+    limit: Annotated[float, typer.Option(help="Least p99 pace.")] = 1.2,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder; default runs/ladder-NAME."),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers here.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Find the largest concurrency of one replica at which listeners hear no break."""
+    from voicesim.report.ladder import ladder_command
+
+    asked = dict(
+        levels=levels, audio=audio, prompt=prompt, chunk=chunk, codec_cap=codec_cap,
+        codec_queue=codec_queue, left_context=left_context,
+    )  # fmt: skip
+    raise typer.Exit(ladder_command(profile, asked, seeds, limit, workers, out, json_file, quiet))
+
+
+@app.command()
+def validate(
+    profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Profile (YAML).")],
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="Measured tokens (CSV, gzipped).")],
+    sessions: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Send times of its streams (CSV).")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Replays of each run.")] = 5,
+    buffer: Annotated[int, typer.Option(min=1, help="Tokens that the player gathers.")] = 4,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers here.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Replay a measured run on a profile: measured against predicted."""
+    from voicesim.report.validate import validate_command
+
+    raise typer.Exit(validate_command(profile, trace, sessions, seeds, buffer, json_file, quiet))
+
+
+@app.command()
 def check(file: ScenarioPath, sets: Sets = None) -> None:
     """Say everything that is wrong with a scenario, or what it will run."""
     from voicesim.scenario import ScenarioErrors, load

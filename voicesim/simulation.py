@@ -61,6 +61,8 @@ def simulate(
         from voicesim.engine.reference import run_reference
 
         record = run_reference(spec, tape, decide, processes)
+        while tape.utterances < len(record.utterance_i):
+            tape = tape.extend()  # closed loop: as many callers as the run went through
     else:
         from voicesim.engine.pool import Pool, PoolEnvironment
         from voicesim.engine.pool import record as record_of
@@ -249,4 +251,5 @@ def python_policies(scenario: Scenario, spec: PoolSpec, always: bool = False) ->
     decide = python.decider(chosen, admitted)
     if not custom:
         return decide
-    return python.checked(decide, spec.engines, " and ".join(p.policy for p in custom))
+    names = " and ".join(p.policy for p in custom)
+    return python.checked(decide, spec.engines, names, may_queue=admit.kind == "cap_queue")

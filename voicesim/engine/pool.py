@@ -15,7 +15,7 @@ from simpy.core import EmptySchedule
 from simpy.events import NORMAL, URGENT
 
 from voicesim.engine import layout as at
-from voicesim.engine.kernel.loop import ROOM_CHECK, run
+from voicesim.engine.kernel.loop import ROOM_CHECK, run, set_open
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import NEVER, NoProgressError, PoolSpec
 from voicesim.engine.view import PoolView
@@ -285,7 +285,7 @@ class Pool:
 
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain)."""
-        self.section(at.O_OPEN)[replica, 0] = int(is_open)
+        set_open(self.F, self.I, replica, int(is_open))
 
 
 class PoolEnvironment(simpy.Environment):
@@ -335,7 +335,8 @@ def record(pool: Pool) -> RunRecord:
             "host": floats[:, at.G_BUSY_HOST].copy(),
             "codec": floats[:, at.G_BUSY_CODEC].copy(),
         },
-        live_area=floats[:, at.G_LIVE_AREA].copy(),
+        live_area=floats[:, at.G_LIVE_AREA]
+        + pool.section(at.O_LIVE)[:, 0] * (F[at.K_NOW] - floats[:, at.G_LIVE_SINCE]),
         counters={
             "steps": int(I[at.H_STEPS]),
             "stream_steps": int(I[at.H_STREAM_STEPS]),

@@ -1,142 +1,209 @@
 """Where runs are played: processes of this machine, a Dask cluster, a Ray cluster.
 
-All through joblib.  A run depends on its job alone, so the results are the same to the bit
-wherever and in whatever order they are played.  A worker that dies (killed, out of memory) costs
-the runs it was playing: they are played again.
+A run depends on its job alone, so the results are the same to the bit wherever and in whatever
+order they are played.  A worker that dies (killed, out of memory) costs the runs it was playing:
+they are played again.
+
+Processes come from joblib.  Dask and Ray are asked directly: through joblib, a job that kills
+every worker it meets would wait for ever on either of them, and Ray would give results in lots.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Protocol
 
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.work import Job, play
 
 BACKENDS = ("processes", "dask", "ray")
-STRIKES = 3  # a pool that breaks so often without finishing a run is given up
+STRIKES = 3  # deaths after which a run (or a pool that finishes nothing) is given up
 
 Play = Callable[[Job], dict[str, Any]]
+More = Callable[[], bool]
 Results = Iterator[tuple[Job, dict[str, Any]]]
 
 
 class WorkerDied(RuntimeError):
     """Workers die again and again while playing the same runs."""
 
+    def __init__(self, names: Iterable[tuple[str, int]]):
+        runs = ", ".join(f"{variant} {replication}" for variant, replication in names)
+        super().__init__(f"workers died {STRIKES} times (memory?) while playing {runs}")
 
-class Backend:
+
+class Backend(Protocol):
     """A place to play runs, open for the time of a study."""
 
-    def __init__(
-        self, kind: str = "processes", workers: int | None = None, address: str | None = None
-    ):
-        self.kind, self.address = kind, address
-        self.workers = workers or os.cpu_count() or 1
-        self._open = ExitStack()
-
-    def __enter__(self) -> "Backend":
-        opening = {"dask": _dask, "ray": _ray}.get(self.kind)
-        if opening is not None:
-            self._open.enter_context(opening(self.workers, self.address))
-        return self
-
-    def __exit__(self, *problem: Any) -> None:
-        self._open.close()
-
-    def run(
-        self, jobs: Iterable[Job], more: Callable[[], bool] = lambda: True, play: Play = play
-    ) -> Results:
+    def __enter__(self) -> "Backend": ...
+    def __exit__(self, *problem: Any) -> None: ...
+    def run(self, jobs: Iterable[Job], more: More = ..., play: Play = ...) -> Results:
         """Play the jobs and give each result as it comes, in any order.
 
         more: asked before each job is begun; False ends the work (the budget is spent).
         """
+
+
+def backend(kind: str, workers: int | None = None, address: str | None = None) -> Backend:
+    """The backend of this name.  workers: default one per core (dask, ray: of the local cluster).
+
+    address: of a running Dask scheduler or Ray cluster; None: a local one is started.
+    """
+    count = workers or os.cpu_count() or 1
+    if kind == "processes":
+        return Processes(count)
+    return Dask(count, address) if kind == "dask" else Ray(count, address)
+
+
+def _always() -> bool:
+    return True
+
+
+class Processes:
+    """Worker processes of this machine (loky); with one worker, this process itself."""
+
+    def __init__(self, workers: int):
+        self.workers = workers
+
+    def __enter__(self) -> "Processes":
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        pass
+
+    def run(self, jobs: Iterable[Job], more: More = _always, play: Play = play) -> Results:
+        """See Backend."""
         waiting = {job.id: job for job in jobs}
+        if self.workers == 1:
+            for job in waiting.values():
+                if more():
+                    yield job, play(job)
+            return
         strikes = 0
         while waiting and more():
-            finished = 0
+            finished = False
+            pool = Parallel(
+                self.workers, "loky", return_as="generator_unordered",
+                batch_size=1, pre_dispatch="n_jobs",
+            )  # fmt: skip
+            begun = (delayed(_named)(play, job) for job in list(waiting.values()) if more())
             try:
-                for name, result in self._parallel(list(waiting.values()), more, play):
-                    finished += 1
+                for name, result in pool(begun):
+                    finished = True
                     yield waiting.pop(name), result
             except (TerminatedWorkerError, BrokenProcessPool) as problem:
                 strikes = 0 if finished else strikes + 1
                 if strikes == STRIKES:
-                    names = ", ".join(f"{v} {r}" for v, r in list(waiting)[: self.workers])
-                    raise WorkerDied(
-                        f"workers died {STRIKES} times in a row (memory?) while playing {names}"
-                    ) from problem
-
-    def _parallel(self, jobs: list[Job], more: Callable[[], bool], play: Play) -> Iterator[Any]:
-        begun = ((play, job) for job in jobs if more())
-        if self.kind == "processes" and min(self.workers, len(jobs)) == 1:
-            yield from (_named(*each) for each in begun)
-            return
-        if self.kind == "ray":  # its pool cannot give results one by one
-            for at in range(0, len(jobs), self.workers):
-                if more():
-                    part = jobs[at : at + self.workers]
-                    yield from Parallel(self.workers)(delayed(_named)(play, job) for job in part)
-            return
-        parallel = Parallel(
-            self.workers,
-            return_as="generator_unordered",
-            batch_size=1,
-            pre_dispatch="n_jobs",
-            **({"backend": "loky"} if self.kind == "processes" else {}),
-        )
-        yield from parallel(delayed(_named)(*each) for each in begun)
+                    raise WorkerDied(list(waiting)[: self.workers]) from problem
 
 
 def _named(play: Play, job: Job) -> tuple[Any, dict[str, Any]]:
     return job.id, play(job)
 
 
-@contextmanager
-def _dask(workers: int, address: str | None) -> Iterator[None]:
-    try:
-        from dask.distributed import Client, LocalCluster
-    except ImportError:
-        raise ExperimentError("the dask backend needs: pip install 'voicesim[dask]'") from None
-    with ExitStack() as open_:
-        if address is None:
-            cluster = open_.enter_context(
-                LocalCluster(
-                    n_workers=workers,
-                    threads_per_worker=1,
-                    dashboard_address=None,
+class Dask:
+    """A Dask cluster; its scheduler moves the runs of a dead worker to another."""
+
+    def __init__(self, workers: int, address: str | None):
+        try:
+            import distributed
+        except ImportError:
+            raise ExperimentError("the dask backend needs: pip install 'voicesim[dask]'") from None
+        self._distributed = distributed
+        self.workers, self.address = workers, address
+        self._open = ExitStack()
+
+    def __enter__(self) -> "Dask":
+        where: Any = self.address
+        if where is None:
+            where = self._open.enter_context(
+                self._distributed.LocalCluster(
+                    n_workers=self.workers, threads_per_worker=1, dashboard_address=None,
                     silence_logs=50,
                 )
-            )
-            client = Client(cluster, set_as_default=False)
-        else:
+            )  # fmt: skip
+        try:
+            client = self._distributed.Client(where, timeout="10s", set_as_default=False)
+        except (OSError, ValueError) as problem:
+            raise ExperimentError(f"no Dask scheduler at {self.address}: {problem}") from None
+        self._client = self._open.enter_context(client)
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self._open.close()
+
+    def run(self, jobs: Iterable[Job], more: More = _always, play: Play = play) -> Results:
+        """See Backend."""
+        flying: dict[Any, Job] = {}
+        waiting = iter(jobs)
+        done = self._distributed.as_completed(loop=self._client.loop)
+        while True:
+            # one run for each core: a death is blamed on all that a worker holds
+            room = max(sum(self._client.ncores().values()), 1) - len(flying)
+            for job in _take(waiting, room, more):
+                future = self._client.submit(play, job, pure=False)
+                flying[future] = job
+                done.add(future)
+            if not flying:
+                return
+            future = next(done)
+            job = flying.pop(future)
             try:
-                client = Client(address, timeout="10s", set_as_default=False)
-            except (OSError, ValueError) as problem:
-                raise ExperimentError(f"no Dask scheduler at {address}: {problem}") from None
-        open_.enter_context(client)
-        open_.enter_context(parallel_config("dask", client=client))
-        yield
+                result = future.result()
+            except self._distributed.KilledWorker as problem:
+                raise WorkerDied([job.id]) from problem
+            yield job, result
 
 
-@contextmanager
-def _ray(workers: int, address: str | None) -> Iterator[None]:
-    try:
-        import ray
-        from ray.util.joblib import register_ray
-    except ImportError:
-        raise ExperimentError("the ray backend needs: pip install 'voicesim[ray]'") from None
-    try:
-        where: dict[str, Any] = {"address": address} if address else {"num_cpus": workers}
-        ray.init(**where, log_to_driver=False, include_dashboard=False if not address else None)
-    except (ConnectionError, ValueError) as problem:
-        raise ExperimentError(f"no Ray cluster at {address}: {problem}") from None
-    register_ray()
-    try:
-        with parallel_config("ray", n_jobs=workers):
-            yield
-    finally:
-        ray.shutdown()
+class Ray:
+    """A Ray cluster; a task whose worker died is begun anew."""
+
+    def __init__(self, workers: int, address: str | None):
+        try:
+            import ray
+        except ImportError:
+            raise ExperimentError("the ray backend needs: pip install 'voicesim[ray]'") from None
+        self._ray = ray
+        self.workers, self.address = workers, address
+
+    def __enter__(self) -> "Ray":
+        where: dict[str, Any] = {"num_cpus": self.workers, "include_dashboard": False}
+        try:
+            self._ray.init(
+                **({"address": self.address} if self.address else where), log_to_driver=False
+            )
+        except (ConnectionError, ValueError) as problem:
+            raise ExperimentError(f"no Ray cluster at {self.address}: {problem}") from None
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self._ray.shutdown()
+
+    def run(self, jobs: Iterable[Job], more: More = _always, play: Play = play) -> Results:
+        """See Backend."""
+        task = self._ray.remote(_named).options(num_cpus=1, max_retries=STRIKES)
+        flying: dict[Any, Job] = {}
+        waiting = iter(jobs)
+        while True:
+            room = max(int(self._ray.cluster_resources().get("CPU", 1)), 1) - len(flying)
+            flying |= {task.remote(play, job): job for job in _take(waiting, room, more)}
+            if not flying:
+                return
+            (done,), _ = self._ray.wait(list(flying), num_returns=1)
+            job = flying.pop(done)
+            try:
+                _, result = self._ray.get(done)
+            except self._ray.exceptions.WorkerCrashedError as problem:
+                raise WorkerDied([job.id]) from problem
+            yield job, result
+
+
+def _take(waiting: Iterator[Job], room: int, more: More) -> Iterator[Job]:
+    """The next jobs that there is room for, as long as more may be begun."""
+    while room > 0 and more() and (job := next(waiting, None)) is not None:
+        room -= 1
+        yield job

@@ -113,5 +113,5 @@ def _widths(state: State) -> str:
         return ""
     first = state.found[0].metric
     widest = max((d for d in state.found if d.metric == first), key=lambda d: d.difference.half)
-    show = METRICS[first].show(widest.difference.half, abs(widest.difference.half))
+    show = METRICS[first].gap(widest.difference.half, widest.difference.half)
     return f", {first} ±{show} ({widest.variant}, n={widest.replications})"

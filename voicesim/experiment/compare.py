@@ -13,6 +13,7 @@ import pandas as pd
 import voicesim
 from voicesim.engine.profile import load_profile
 from voicesim.experiment.backends import BACKENDS, Backend
+from voicesim.experiment.backends import backend as backend_of
 from voicesim.experiment.decide import Difference, Precision, Values, differences, enough
 from voicesim.experiment.looks import FIRST, Looks, schedule
 from voicesim.experiment.metrics import COSTS, METRICS, ExperimentError, chosen, flat, value
@@ -245,7 +246,7 @@ def compare(
     store = Store(None if out is None else Path(out))
     deadline = math.inf if budget is None else time.monotonic() + budget
     work = _Study(file, settings, store, deadline, progress)
-    with Backend(backend, workers, address) as place:
+    with backend_of(backend, workers, address) as place:
         answer = work.run(place)
     if store.folder is not None:
         answer.write(store.folder)

@@ -15,16 +15,27 @@ class ExperimentError(ValueError):
 @dataclass(frozen=True)
 class Metric:
     """better: +1 the more the better, -1 the less, 0 neither.  fine: a half-width that is tight
-    enough whatever the mean (its unit is the metric's); shown: the number as text."""
+    enough whatever the mean (its unit is the metric's).  show: a value as text; gap: a difference
+    without its sign (of shares: in percentage points)."""
 
     title: str
     better: int
     fine: float
     show: Callable[..., str]
+    points: bool = False
+
+    def gap(self, size: float, of: float) -> str:
+        """A difference as text, with the decimals of ``of``."""
+        return _points(size, of) if self.points else self.show(size, of)
+
+
+def _points(size: float, of: float) -> str:
+    decimals = 1 if of >= 0.01 else 2
+    return f"{100 * size:.{decimals}f} pt"
 
 
 def _share(title: str, better: int) -> Metric:
-    return Metric(title, better, 0.005, words.percent)
+    return Metric(title, better, 0.005, words.percent, points=True)
 
 
 def _count(title: str, better: int) -> Metric:

@@ -57,7 +57,7 @@ class Store:
             "sha256": _checksum(result),
             "result": result,
         }
-        write_whole(self._path(job), (_text(content) + "\n").encode())
+        write_whole(self._path(job), (json.dumps(content, allow_nan=False) + "\n").encode())
 
     def _path(self, job: Job) -> Path:
         assert self.folder is not None
@@ -79,9 +79,6 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def _text(content: Any) -> str:
-    return json.dumps(content, allow_nan=False, sort_keys=True)
-
-
 def _checksum(result: Any) -> str:
-    return hashlib.sha256(_text(result).encode()).hexdigest()
+    text = json.dumps(result, allow_nan=False, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -75,18 +75,18 @@ def _asked(answer: Comparison) -> list[Difference]:
 
 
 def signed(x: float, d: Difference) -> str:
-    """A difference with its sign, with the decimals of the numbers that it is between."""
+    """A difference with its sign and the decimals that its half-width deserves."""
     if x == 0:
         return "0"
-    size = max(abs(d.baseline), abs(d.mean))
-    text = METRICS[d.metric].show(abs(x), _decimals(d, size))
-    return ("+" if x > 0 else "-") + text
+    return ("+" if x > 0 else "-") + METRICS[d.metric].gap(abs(x), grain(d))
 
 
-def _decimals(d: Difference, size: float) -> float:
-    """The number whose decimals to use: a share near 0 or 1 has a small half-width too."""
+def grain(d: Difference) -> float:
+    """The number whose decimals to use: the half-width of a share, else the larger mean."""
     half = d.difference.half
-    return half if math.isfinite(half) and 0 < half < 0.01 <= size <= 1 else size
+    if METRICS[d.metric].points and math.isfinite(half) and half > 0:
+        return half
+    return max(abs(d.baseline), abs(d.mean))
 
 
 def _sentences(answer: Comparison) -> Iterator[str]:
@@ -105,9 +105,9 @@ def _cost(d: Difference) -> str:
     if d.difference.mean == 0 and d.difference.half == 0:
         return f"{title} the same"
     half = d.difference.half
-    within = f" ±{METRICS[d.metric].show(half, max(d.baseline, d.mean))}" if half > 0 else ""
-    within = within if math.isfinite(half) else ""
-    doubt = "" if d.verdict not in (UNKNOWN,) else " (cannot tell)"
+    known = math.isfinite(half) and half > 0
+    within = f" ±{METRICS[d.metric].gap(half, grain(d))}" if known else ""
+    doubt = " (cannot tell)" if d.verdict == UNKNOWN else ""
     return f"{title} {signed(d.difference.mean, d)}{within}{doubt}"
 
 
@@ -148,11 +148,12 @@ def _method(answer: Comparison) -> str:
     looks, precision = answer.settings.looks, answer.settings.precision
     width = "the metric's grain" if precision.width is None else f"{precision.width:g}"
     each = "" if len(looks.sizes) == 1 else f" (each at {100 * looks.level:.4g} %)"
-    same = "; 'the same': to the bit" if any(d.verdict == SAME for d in answer.found) else ""
     planned = ", ".join(map(str, looks.sizes))
+    same = "; 'the same': to the bit" if any(d.verdict == SAME for d in answer.found) else ""
     return (
         f"Paired t over replications. Looks planned at {planned}{each}, so that all of them hold "
-        f"together with {100 * LEVEL:g} %; verdicts by Holm over the variants. Settled: sign known, or half-width <= {precision.relative:g} x |baseline| or "
-        f"{width}. corr.: between the two variants over replications, near 0 if the same callers "
-        f"do not help{same}."
+        f"together with {100 * LEVEL:g} %; verdicts by Holm over the variants. Settled: sign "
+        f"known, or half-width <= {precision.relative:g} x |{answer.settings.baseline}| or "
+        f"{width}. corr.: of the variant with the baseline over replications, near 0 if the same "
+        f"callers do not help{same}."
     )

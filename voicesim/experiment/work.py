@@ -64,12 +64,13 @@ def play(job: Job) -> dict[str, Any]:
     run = simulate(_at_home(job), job.replication)
     streams = tables.streams(run)
     calls = tables.sessions(run, streams)
-    return {
+    result = {
         "metrics": summary.run_metrics(run, calls, streams),
         "warnings": warnings_of(run, job.variant),
         "callers": callers(run.tape),
         "events": int(run.record.counters.get("events", 0)),
     }
+    return dict(json.loads(json.dumps(result, allow_nan=False)))  # as a kept run is read
 
 
 def callers(tape: Any) -> str:

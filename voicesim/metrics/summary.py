@@ -31,7 +31,10 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
     ttfa = (streams["started_s"] - streams["requested_s"]).dropna().to_numpy()
     audio_minutes = completed["audio_s"].sum() / 60.0
     multi = completed.loc[completed["chunks"] >= 2, "stall_largest_s"].to_numpy()
-    offered = len(calls)
+    live = int(outcome.get("live", 0))
+    if run.tape.closed:
+        live += run.record.counters["live_calls"]  # no row tells of a call that is not settled
+    offered = len(calls) - int(outcome.get("live", 0)) + live
     clean = int(calls["clean"].sum())
     cost = gpu_cost(run)
     gap = float(quantile_rows(run.record.gap_hist[None, :], 0.99)[0])
@@ -42,7 +45,7 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
         "abandoned": float(outcome.get("abandoned", 0)),
         "failed": float(outcome.get("failed", 0)),
         "completed": float(outcome.get("completed", 0)),
-        "live_at_end": float(outcome.get("live", 0)),
+        "live_at_end": float(live),
         "clean_share": clean / offered if offered else None,
         "stalled_share": share(measured["audible_stalls"] > 0),
         "stall_seconds_per_1000_audio_minutes": (

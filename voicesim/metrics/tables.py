@@ -35,7 +35,7 @@ def streams(run: Run) -> pd.DataFrame:
             "utterance": rows - tape.first[session],
             "outcome": outcomes(i[:, at.R_OUTCOME]),
             "replica": i[:, at.R_ENGINE],
-            "attempts": i[:, at.R_ATTEMPTS] + (i[:, at.R_OUTCOME] != at.REFUSED),
+            "refusals": i[:, at.R_ATTEMPTS],
             "requested_s": f[:, at.Z_REQUEST],
             "admitted_s": known(at.Z_ADMIT, f[:, at.Z_ADMIT] >= 0),
             "started_s": known(at.Z_START, f[:, at.Z_START] >= 0),
@@ -58,7 +58,7 @@ def streams(run: Run) -> pd.DataFrame:
 
 
 def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
-    """One row per call that began.
+    """One row per call that began; of a closed loop only those that were settled.
 
     outcome: refused if one of its utterances was refused for good, else abandoned, failed,
     completed, or live when the run stopped before it was over.  clean: completed, every utterance

@@ -10,6 +10,8 @@ SLACK      admit only if every live stream of the replica keeps at least ``lead`
 The functions are plain; the kernel compiles them, the reference calls them.
 """
 
+from voicesim.policy.routing import least_streams
+
 ADMIT_ALL, CAP, CAP_QUEUE, SLACK = range(4)
 ADMIT, REFUSE, QUEUE = 1, 0, 2
 
@@ -27,6 +29,12 @@ def cap_queue(live, limit, queued, max_queued):
     if live < limit and queued == 0:
         return ADMIT
     return QUEUE if queued < max_queued else REFUSE
+
+
+def place_with_room(live, open_, replica, limit):
+    """The replica the router chose, or if it is full the emptiest open one (cap_queue's gateway
+    knows them all, so nobody queues while there is a place)."""
+    return replica if live[replica] < limit else least_streams(live, open_)
 
 
 def slack_of(play_end, now, tokens_to_chunk, step, lag):

@@ -1,7 +1,7 @@
 """Policies in Python: the built-in ones as classes, and a user's own named in the YAML.
 
 A routing policy is a class with ``choose(view) -> replica`` (-1: none); an admission policy a
-class with ``admit(view, replica) -> ADMIT | REFUSE | QUEUE`` (True and False will do).  Each is
+class with ``admit(view, replica) -> ADMIT | REFUSE`` (True and False will do).  Each is
 made anew for every run with the options of the YAML as keyword arguments.  What they may look at
 is ``voicesim.policy.view.View``.
 """
@@ -69,6 +69,14 @@ class CapQueue:
     def __init__(self, streams: int, max_waiting: int):
         self.streams, self.max_waiting = streams, max_waiting
 
+    def nowhere(self, view: View) -> int:
+        """No replica is open: wait for one."""
+        return QUEUE if view.gateway < self.max_waiting else REFUSE
+
+    def redirect(self, view: View, replica: int) -> int:
+        """Where a stream goes whose replica is full."""
+        return admission.place_with_room(view.live, view.open, replica, self.streams)
+
     def admit(self, view: View, replica: int) -> int:
         live = int(view.live[replica])
         return admission.cap_queue(live, self.streams, view.gateway, self.max_waiting)
@@ -82,20 +90,30 @@ class Slack:
 
 
 def decider(route: Any, admit: Any) -> Callable[[View], tuple[int, int]]:
-    """One decision from a routing and an admission policy."""
+    """One decision from a routing and an admission policy (which may name another replica)."""
     choose, may_enter = route.choose, admit.admit
+    redirect = getattr(admit, "redirect", None)
+    nowhere = getattr(admit, "nowhere", lambda view: REFUSE)
 
     def decide(view: View) -> tuple[int, int]:
         g = choose(view)
         if g < 0:
-            return REFUSE, 0
+            return nowhere(view), 0
+        if redirect is not None:
+            g = redirect(view, g)
         return may_enter(view, g), g
 
     return decide
 
 
-def checked(decide: Callable[[View], tuple[int, int]], replicas: int, names: str) -> Any:
-    """The same decision, but a failure or a nonsense answer names the policy and the time."""
+def checked(
+    decide: Callable[[View], tuple[int, int]], replicas: int, names: str, may_queue: bool
+) -> Any:
+    """The same decision, but a failure or a nonsense answer names the policy and the time.
+
+    may_queue: only the built-in cap_queue fills places from the gateway's queue.
+    """
+    allowed = (ADMIT, REFUSE, QUEUE) if may_queue else (ADMIT, REFUSE)
 
     def guarded(view: View) -> tuple[int, int]:
         try:
@@ -104,10 +122,10 @@ def checked(decide: Callable[[View], tuple[int, int]], replicas: int, names: str
         except Exception as error:
             kind = type(error).__name__
             raise PolicyError(f"{names} failed at t = {view.now:.3f} s: {kind}: {error}") from error
-        if action not in (ADMIT, REFUSE, QUEUE) or not 0 <= g < replicas:
+        if action not in allowed or not 0 <= g < replicas:
             raise PolicyError(
                 f"{names} answered ({action}, replica {g}) at t = {view.now:.3f} s; allowed: "
-                f"ADMIT, REFUSE or QUEUE and a replica from 0 to {replicas - 1}"
+                f"ADMIT (1) or REFUSE (0), and a replica from 0 to {replicas - 1}"
             )
         return action, g
 

@@ -201,7 +201,14 @@ def drop_aborted(F, I, g, t):
     while s >= 0:
         o = o0 + s * NSI
         after = I[o + S_NEXT]
-        if I[o + S_ABORT] != 0 and I[o + S_STATE] != ZOMBIE:
+        if I[o + S_ABORT] != 0 and I[o + S_STATE] == DECODING and I[H_OVERLAP] != 0:
+            # the next step is planned already, with this stream in it
+            clear_due(I, s)
+            I[o + S_STATE] = ZOMBIE
+            I[o + S_DUE] = I[e + E_STEP] - I[o + S_OFF] + 1
+            I[H_DISCARDED] += I[o + S_DUE] - 1
+            set_due(I, s)
+        elif I[o + S_ABORT] != 0 and I[o + S_STATE] != ZOMBIE:
             if I[o + S_STATE] == DECODING:
                 clear_due(I, s)
                 leave_lockstep(I, g, s)
@@ -449,14 +456,15 @@ def begin_step(F, I, g, t):
         I[H_MAX_BATCH] = I[e + E_RUNNING]
     gpu = gpu_seconds(F, compute_at(F, I, tokens), float(kv), pairs)
     host = host_seconds(F, float(I[e + E_RUNNING]), float(I[e + E_CHUNKS]))
-    seconds = step_seconds(F, gpu, host)
+    noise = 1.0
     if I[H_NOISE] != 0:
         key = hash_key(I[H_SEED], P_STEP_NOISE, g, I[e + E_STEP])
-        seconds = seconds * F[I[OF_NOISE] + table_index(key)]
+        noise = F[I[OF_NOISE] + table_index(key)]
+    seconds = step_seconds(F, gpu, host) * noise
     I[e + E_STEPPING] = 1
     F[x + G_START] = t
-    F[x + G_GPU] = gpu
-    F[x + G_HOST] = host
+    F[x + G_GPU] = gpu * noise
+    F[x + G_HOST] = host * noise
     F[x + G_SOLO] = seconds
     F[x + G_REM] = seconds
     F[x + G_SINCE] = t

@@ -5,7 +5,14 @@ from math import frexp
 from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.kernel.lists import append, remove
 from voicesim.engine.kernel.schedule import codec_seconds
-from voicesim.engine.kernel.session import bin_at, maybe_free, next_utterance, write_result
+from voicesim.engine.kernel.session import (
+    bin_at,
+    gone_by,
+    hang_up,
+    maybe_free,
+    next_utterance,
+    write_result,
+)
 from voicesim.engine.layout import *
 from voicesim.listener import player
 from voicesim.policy.admission import LAG_WEIGHT
@@ -40,14 +47,14 @@ def ratio_bucket(ratio):
 
 
 @compiled
-def count_gap(F, I, s, gap, audio, arrive):
+def count_gap(F, I, s, gap, before, audio, arrive):
     """Pace of a chunk = its audio / the gap before it (the histogram holds the inverse); and,
     for the alarm, that gap against the audio that the chunk before had brought."""
     x = I[OF_STREAM] + s * NSF
     b = int(arrive / F[K_RESOLUTION])
     if b >= I[H_BINS]:
         b = I[H_BINS] - 1
-    coarse = ratio_bucket(gap / F[x + X_AUDIO]) // (FINE_PER_OCTAVE // COARSE_PER_OCTAVE)
+    coarse = ratio_bucket(gap / before) // (FINE_PER_OCTAVE // COARSE_PER_OCTAVE)
     I[I[O_GAPS] + b * N_COARSE + coarse] += 1
     if F[x + X_REQUEST] >= F[K_WARMUP]:
         I[I[O_HIST] + ratio_bucket(gap / audio)] += 1
@@ -98,7 +105,8 @@ def deliver(F, I, s, t, rows):
     else:
         if arrive < F[x + X_LAST]:
             arrive = F[x + X_LAST]  # order is kept on the way
-        count_gap(F, I, s, arrive - F[x + X_LAST], audio, arrive)
+    gap = arrive - F[x + X_LAST]
+    before = F[x + X_AUDIO]
     F[x + X_LAST] = arrive
     F[x + X_AUDIO] = audio
     late = (arrive - F[x + X_FIRST]) - F[x + X_RECEIVED]
@@ -119,13 +127,20 @@ def deliver(F, I, s, t, rows):
     F[x + X_LOST] += lost
     if started >= 0.0:
         F[x + X_START] = started
-    if stall > 0.0:
+    heard = F[x + X_START] <= gone_by(F, I, s)  # else the caller hangs up before the first sound
+    if heard and index > 0:
+        count_gap(F, I, s, gap, before, audio, arrive)
+    if heard and stall > 0.0:
         count_stall(F, I, s, stall, arrive)
     if I[H_CHUNKLOG] != 0:
         log_chunk(F, I, u, index, g, rows, F[x + X_READY_AT], t, arrive, audio)
     if last:
-        write_result(F, I, s, COMPLETED, arrive)
-        next_utterance(F, I, u, play_end)
+        if heard:
+            write_result(F, I, s, COMPLETED, arrive)
+            next_utterance(F, I, u, play_end)
+        else:
+            I[H_DISCARDED] += I[o + S_TOKENS]
+            hang_up(F, I, s, gone_by(F, I, s))
         I[o + S_INQ] = 0
         maybe_free(F, I, s, t)
 

@@ -9,8 +9,11 @@ from voicesim.engine.kernel.lists import pop_timer
 from voicesim.engine.kernel.session import (
     apply_decision,
     bin_at,
+    can_fit,
     deadline_passes,
     decide,
+    fail,
+    move_up,
     patience_ends,
     start_utterance,
     touch,
@@ -68,6 +71,9 @@ def request(F, I, s, t):
     """Ask for admission; True when Python has to answer."""
     I[H_AT_ONCE] = I[H_AT_ONCE] + 1 if t == F[K_ASKED_AT] else 1
     F[K_ASKED_AT] = t
+    if not can_fit(I, s):
+        fail(F, I, s, t)
+        return False
     if I[H_PYTHON] != 0:
         I[H_DECISION] = s
         return True
@@ -84,6 +90,8 @@ def timer_event(F, I, t):
     kind = key >> 40
     u = key & ((1 << 40) - 1)
     if kind == T_START:
+        if I[H_CLOSED] != 0:
+            I[bin_at(F, I, t) + B_CALLS] += 1
         return request(F, I, start_utterance(F, I, u, t), t)
     if kind == T_RETRY:
         s = I[I[O_RES] + u * NRI + R_SLOT]
@@ -105,6 +113,13 @@ def room(F, I):
         return False
     ahead = ROOM_CHECK * I[H_CLOSED]  # callers: each may take the next utterance in an event
     return ahead == 0 or I[H_NEXT_UTT] + ahead <= I[H_UTTERANCES]
+
+
+@compiled
+def set_open(F, I, g, is_open):
+    """Let replica g take new streams, or not; reopened, it takes from the gateway's queue."""
+    I[I[O_OPEN] + g] = is_open
+    move_up(F, I, g, F[K_NOW])
 
 
 @compiled

@@ -14,6 +14,7 @@ least_streams = adopt(routing.least_streams)
 power_of_two = adopt(routing.power_of_two, round_robin=round_robin)
 cap = adopt(admission.cap)
 cap_queue = adopt(admission.cap_queue)
+place_with_room = adopt(admission.place_with_room, least_streams=least_streams)
 slack_of = adopt(admission.slack_of)
 hash_key = adopt(rng.hash_key)
 to_unit = adopt(rng.to_unit)
@@ -140,10 +141,16 @@ def count_live(F, I, g, t, change):
 
 @compiled
 def leave_engine(F, I, g, t):
-    """A place is free on replica g: the gateway's queue moves up (cap_queue)."""
+    """A stream is gone from replica g."""
     count_live(F, I, g, t, -1)
-    head = I[H_GQ_HEAD]
-    if head >= 0 and I[I[O_LIVE] + g] < I[H_LIMIT] and I[I[O_OPEN] + g] != 0:
+    move_up(F, I, g, t)
+
+
+@compiled
+def move_up(F, I, g, t):
+    """The gateway's queue fills the free places of replica g (cap_queue)."""
+    while I[H_GQ_HEAD] >= 0 and I[I[O_LIVE] + g] < I[H_LIMIT] and I[I[O_OPEN] + g] != 0:
+        head = I[H_GQ_HEAD]
         remove(I, H_GQ_HEAD, H_GQ_TAIL, S_NEXT, S_PREV, head)
         I[H_GQ] -= 1
         submit(F, I, head, g, t)
@@ -155,16 +162,6 @@ def submit(F, I, s, g, t):
     o = I[O_STREAM] + s * NSI
     x = I[OF_STREAM] + s * NSF
     e = I[O_ENGINE] + g * NEI
-    block = I[H_BLOCK]
-    if (I[o + S_PROMPT] + I[o + S_TOKENS] + block - 1) // block > I[H_BLOCKS]:
-        I[H_FAILED] += 1
-        write_result(F, I, s, FAILED_OUTCOME, t)
-        next_utterance(F, I, I[o + S_UTT], t)
-        I[o + S_STATE] = FREE
-        I[o + S_NEXT] = I[H_FREE_SLOT]
-        I[H_FREE_SLOT] = s
-        I[H_FREE_SLOTS] += 1
-        return
     count_live(F, I, g, t, 1)
     I[o + S_ENGINE] = g
     I[o + S_STATE] = WAITING
@@ -262,19 +259,55 @@ def replica_has_slack(F, I, s, g, t):
     step = step * F[x + G_STRETCH]
     if n > 1 and step > F[K_TOKEN_AUDIO]:
         return False
-    lag = F[x + G_LAG] + joining * F[x + G_STRETCH]
+    lag = F[x + G_LAG]
+    r = I[e + E_Q_HEAD]
+    if r >= 0 and t - F[I[OF_STREAM] + r * NSF + X_READY_AT] > lag:
+        lag = t - F[I[OF_STREAM] + r * NSF + X_READY_AT]
+    lag = lag + joining * F[x + G_STRETCH]
+    while r >= 0:
+        # in the running list too, unless all its tokens are generated
+        if I[o0 + r * NSI + S_STATE] == GENERATED and not keeps_lead(F, I, r, t, 0, step, lag):
+            return False
+        r = I[o0 + r * NSI + S_QNEXT]
+    for i in range(g * I[H_WORKERS] * I[H_CAP], (g + 1) * I[H_WORKERS] * I[H_CAP]):
+        w = i // I[H_CAP]
+        if i - w * I[H_CAP] < I[I[O_WORKER] + w * NWI + W_ROWS]:
+            r = I[I[O_ROWS] + i]
+            if I[o0 + r * NSI + S_STATE] == GENERATED and not keeps_lead(F, I, r, t, 0, step, lag):
+                return False
     r = I[e + E_RUN_HEAD]
     while r >= 0:
-        o = o0 + r * NSI
-        if I[o + S_STATE] == DECODING and I[o + S_MODE] >= PLAYING:
-            missing = 0
-            if I[o + S_READY] == I[o + S_SENT]:
-                missing = I[o + S_DUE] - (I[e + E_STEP] - I[o + S_OFF])
-            play_end = F[I[OF_STREAM] + r * NSF + X_PLAY_END]
-            if slack_of(play_end, t, missing, step, lag) < F[K_LEAD]:
-                return False
-        r = I[o + S_NEXT]
+        if not keeps_lead(F, I, r, t, missing_tokens(I, r), step, lag):
+            return False
+        r = I[o0 + r * NSI + S_NEXT]
+    r = I[e + E_WAIT_HEAD]
+    while r >= 0:
+        if not keeps_lead(F, I, r, t, missing_tokens(I, r), step, lag):
+            return False
+        r = I[o0 + r * NSI + S_NEXT]
     return True
+
+
+@compiled
+def missing_tokens(I, s):
+    """Decode steps until the stream's next chunk is full; 0 if one is at the codec."""
+    o = I[O_STREAM] + s * NSI
+    if I[o + S_READY] > I[o + S_SENT]:
+        return 0
+    generated = I[o + S_GEN]
+    if I[o + S_STATE] == DECODING:
+        generated = I[I[O_ENGINE] + I[o + S_ENGINE] * NEI + E_STEP] - I[o + S_OFF]
+    return I[o + S_DUE] - generated
+
+
+@compiled
+def keeps_lead(F, I, s, t, missing, step, lag):
+    """Does the listener still have K_LEAD seconds in hand when the next chunk comes?"""
+    o = I[O_STREAM] + s * NSI
+    if I[o + S_MODE] < PLAYING or I[o + S_STATE] == ZOMBIE or I[o + S_ABORT] != 0:
+        return True
+    play_end = F[I[OF_STREAM] + s * NSF + X_PLAY_END]
+    return slack_of(play_end, t, missing, step, lag) >= F[K_LEAD]
 
 
 @compiled
@@ -296,16 +329,38 @@ def decide(F, I, s, t):
         g = power_of_two(
             live, open_, uniform(I, P_ROUTE, u, 2 * a), uniform(I, P_ROUTE, u, 2 * a + 1)
         )
-    if g < 0:
-        return REFUSE, 0
     kind = I[H_ADMIT]
+    if g < 0:  # nothing is open
+        return (QUEUE if kind == CAP_QUEUE and I[H_GQ] < I[H_MAXQ] else REFUSE), 0
     if kind == CAP:
         return cap(live[g], I[H_LIMIT]), g
     if kind == CAP_QUEUE:
+        g = place_with_room(live, open_, g, I[H_LIMIT])
         return cap_queue(live[g], I[H_LIMIT], I[H_GQ], I[H_MAXQ]), g
     if kind == SLACK and not replica_has_slack(F, I, s, g, t):
         return REFUSE, g
     return ADMIT, g
+
+
+@compiled
+def can_fit(I, s):
+    """False when the KV cache could never hold the whole stream.
+
+    The last token is sampled but not computed, unless scheduling overlaps.
+    """
+    o = I[O_STREAM] + s * NSI
+    block = I[H_BLOCK]
+    tokens = I[o + S_PROMPT] + I[o + S_TOKENS] - (1 if I[H_OVERLAP] == 0 else 0)
+    return (tokens + block - 1) // block <= I[H_BLOCKS]
+
+
+@compiled
+def fail(F, I, s, t):
+    """The engine cannot take this request at all; the caller goes on."""
+    I[H_FAILED] += 1
+    write_result(F, I, s, FAILED_OUTCOME, t)
+    next_utterance(F, I, I[I[O_STREAM] + s * NSI + S_UTT], t)
+    maybe_free(F, I, s, t)
 
 
 @compiled
@@ -367,6 +422,32 @@ def deadline_passes(F, I, u, t):
 
 
 @compiled
+def hang_up(F, I, s, t):
+    """The caller leaves at t without having heard anything."""
+    o = I[O_STREAM] + s * NSI
+    x = I[OF_STREAM] + s * NSF
+    I[bin_at(F, I, t) + B_ABANDONED] += 1
+    F[x + X_START] = -1.0
+    F[x + X_PLAY_END] = 0.0
+    F[x + X_STALL] = 0.0
+    F[x + X_STALL_MAX] = 0.0
+    I[o + S_STALLS] = 0
+    I[o + S_AUDIBLE] = 0
+    write_result(F, I, s, ABANDONED, t)
+    if I[H_CLOSED] != 0:
+        next_utterance(F, I, I[o + S_UTT], t)
+    else:
+        I[H_LIVE_CALLS] -= 1
+
+
+@compiled
+def gone_by(F, I, s):
+    """When the caller's patience for silence ends (s)."""
+    u = I[I[O_STREAM] + s * NSI + S_UTT]
+    return F[I[OF_STREAM] + s * NSF + X_REQUEST] + F[I[OF_UTT] + u * NUF + Y_PATIENCE]
+
+
+@compiled
 def patience_ends(F, I, u, t):
     """The caller hangs up if nothing has been heard: the stream is cancelled everywhere."""
     s = I[I[O_RES] + u * NRI + R_SLOT]
@@ -376,9 +457,7 @@ def patience_ends(F, I, u, t):
     x = I[OF_STREAM] + s * NSF
     if heard_by(I[o + S_MODE], F[x + X_SINCE], F[x + X_START], t, F[K_MAX_WAIT]):
         return
-    I[bin_at(F, I, t) + B_ABANDONED] += 1
-    write_result(F, I, s, ABANDONED, t)
-    I[H_LIVE_CALLS] -= 1
+    hang_up(F, I, s, t)
     I[o + S_ABORT] = 1
     g = I[o + S_ENGINE]
     state = I[o + S_STATE]
@@ -401,7 +480,4 @@ def patience_ends(F, I, u, t):
         remove(I, e + E_Q_HEAD, e + E_Q_TAIL, S_QNEXT, S_QPREV, s)
         I[e + E_QUEUED] -= 1
         I[o + S_INQ] = 0
-    if I[H_CLOSED] != 0:
-        I[H_LIVE_CALLS] += 1
-        next_utterance(F, I, u, t)
     maybe_free(F, I, s, t)

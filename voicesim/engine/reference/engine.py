@@ -165,11 +165,12 @@ class Engine:
         counters["max_batch"] = max(counters["max_batch"], len(self.running))
         gpu = cost.gpu_seconds(spec.step.params, self.compute(tokens), float(kv), pairs)
         host = cost.host_seconds(spec.step.params, float(len(self.running)), float(chunks_emitted))
-        seconds = float(cost.step_seconds(spec.step.params, gpu, host))
+        noise = 1.0
         if spec.noise is not None:
             key = hash_key_py(spec.seed, at.P_STEP_NOISE, self.number, self.steps)
-            seconds = seconds * float(spec.noise[table_index_py(key)])
-        self.gpu, self.host, self.solo = gpu, host, seconds
+            noise = float(spec.noise[table_index_py(key)])
+        seconds = float(cost.step_seconds(spec.step.params, gpu, host)) * noise
+        self.gpu, self.host, self.solo = gpu * noise, host * noise, seconds
         self.stepping = True
         self.step = Work(self.env, seconds, at.STEP_END, self.number)
 
@@ -220,16 +221,17 @@ class Engine:
         self.account()
         self.steps += 1
         self.chunks_emitted = 0
-        for stream in list(self.running):
-            if stream.decoding:
-                stream.generated += 1
+        stepped = [s for s in self.running if s.decoding]
+        over = [s for s in stepped if s.state == at.ZOMBIE]
+        for stream in stepped:
+            stream.generated += 1
         self.drop_aborted()
-        for stream in [s for s in self.running if s.decoding]:
-            if stream.state == at.ZOMBIE:
+        for stream in stepped:
+            if stream in over:
                 self.leave(stream)
                 if stream.fully_sent or stream.aborted:
                     self.world.maybe_forget(stream)
-            elif stream.generated == stream.due:
+            elif stream.state == at.DECODING and stream.generated == stream.due:
                 self.chunk_full(stream)
         for stream in [s for s in self.running if s.state == at.PREFILLING]:
             stream.computed += stream.planned
@@ -266,9 +268,13 @@ class Engine:
         stream.state = at.GENERATED
 
     def drop_aborted(self) -> None:
+        """Cancelled streams leave; one that decodes is in the next step if that is planned."""
         for stream in [s for s in self.running if s.aborted and s.state != at.ZOMBIE]:
-            self.leave(stream)
             self.world.counters["discarded_tokens"] += stream.generated
+            if self.spec.overlap and stream.state == at.DECODING:
+                stream.state = at.ZOMBIE
+                continue
+            self.leave(stream)
             self.world.maybe_forget(stream)
 
     def account(self) -> None:

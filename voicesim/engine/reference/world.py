@@ -59,7 +59,7 @@ class World:
         self.series[self.bin(t), at.B_CALLS] += 1
         u, last = int(self.tape.first[k]), int(self.tape.first[k + 1]) - 1
         while True:
-            stream = self.begin(u, k)
+            stream = self.begin(u, u if self.tape.closed else k)
             goes_on_at = yield from self.utterance(stream)
             if goes_on_at is None:
                 break
@@ -76,6 +76,8 @@ class World:
             else:
                 u += 1
             yield self.env.at(t, at.TIMER, (at.T_START << 40) | u)
+            if self.tape.closed:
+                self.series[self.bin(t), at.B_CALLS] += 1
         self.counters["live_calls"] -= 1
 
     def begin(self, u: int, session: int) -> Stream:
@@ -107,6 +109,11 @@ class World:
         self.asked_at = float(self.env.now)
         if self.at_once > MOST_AT_ONCE:
             raise NoProgressError(self.env.now)
+        if not self.can_fit(stream):
+            self.counters["failed"] += 1
+            self.settle(stream, at.FAILED_OUTCOME, self.env.now)
+            self.maybe_forget(stream)
+            return
         if self.decide is not None:
             self.asking = stream
             action, g = self.decide(ReferenceView(self))
@@ -125,6 +132,12 @@ class World:
         else:
             self.refuse(stream)
 
+    def can_fit(self, stream: Stream) -> bool:
+        """Could the KV cache ever hold the whole stream?  The last token is sampled but not
+        computed, unless scheduling overlaps."""
+        tokens = stream.prompt + stream.tokens - (0 if self.spec.overlap else 1)
+        return -(-tokens // self.spec.block_size) <= self.spec.blocks
+
     def built_in(self, stream: Stream) -> tuple[int, int]:
         spec = self.spec
         live = [e.live for e in self.engines]
@@ -138,11 +151,14 @@ class World:
             u, a = stream.utterance, stream.attempts
             u1, u2 = (self.uniform(at.P_ROUTE, u, 2 * a + i) for i in (0, 1))
             g = routing.power_of_two(live, open_, u1, u2)
-        if g < 0:
-            return REFUSE, 0
+        if g < 0:  # nothing is open
+            may_queue = spec.admission == admission.CAP_QUEUE
+            may_queue = may_queue and len(self.gateway) < spec.max_queued
+            return (QUEUE if may_queue else REFUSE), 0
         if spec.admission == admission.CAP:
             return admission.cap(live[g], spec.limit), g
         if spec.admission == admission.CAP_QUEUE:
+            g = admission.place_with_room(live, open_, g, spec.limit)
             return admission.cap_queue(live[g], spec.limit, len(self.gateway), spec.max_queued), g
         if spec.admission == admission.SLACK and not self.has_slack(stream, self.engines[g]):
             return REFUSE, g
@@ -165,22 +181,23 @@ class World:
         step = step * engine.stretch
         if n > 1 and step > self.spec.token_audio:
             return False
-        lag = engine.codec.lag + joining * engine.stretch
-        for s in engine.running:
-            if s.state == at.DECODING and s.mode >= player.PLAYING:
-                missing = s.due - s.generated if s.ready == s.sent else 0
-                slack = admission.slack_of(s.play_end, self.env.now, missing, step, lag)
-                if slack < self.spec.lead:
-                    return False
+        lag = engine.codec.lag
+        queue = engine.codec.queue
+        if queue:
+            lag = max(lag, self.env.now - queue[0].queued_at)
+        lag = lag + joining * engine.stretch
+        in_codec = [*queue, *(s for _, batch in engine.codec.batches.values() for s in batch)]
+        generated = [s for s in in_codec if s.state == at.GENERATED]
+        for s in [*generated, *engine.running, *engine.waiting]:
+            if s.mode < player.PLAYING or s.state == at.ZOMBIE or s.aborted:
+                continue
+            missing = s.due - s.generated if s.ready == s.sent else 0
+            slack = admission.slack_of(s.play_end, self.env.now, missing, step, lag)
+            if slack < self.spec.lead:
+                return False
         return True
 
     def admit(self, stream: Stream, engine: Engine) -> None:
-        if engine.blocks_for(stream.prompt + stream.tokens) > self.spec.blocks:
-            self.counters["failed"] += 1
-            self.write(stream, at.FAILED_OUTCOME, self.env.now)
-            stream.state = at.FREE
-            self.env.fire(stream.settled, (at.FAILED_OUTCOME, self.env.now))
-            return
         self.count_live(engine, 1)
         engine.submit(stream)
 
@@ -199,8 +216,7 @@ class World:
             timer.callbacks.append(lambda _: None if stream.aborted else self.request(stream))
             return
         self.series[self.bin(now), at.B_REFUSED] += 1
-        self.write(stream, at.REFUSED, now)
-        self.env.fire(stream.settled, (at.REFUSED, now))
+        self.settle(stream, at.REFUSED, now)
         self.maybe_forget(stream)
 
     def deadline_passes(self, stream: Stream) -> None:
@@ -215,8 +231,6 @@ class World:
             return
         if player.heard_by(stream.mode, stream.since, stream.started, now, self.spec.max_wait):
             return
-        self.series[self.bin(now), at.B_ABANDONED] += 1
-        self.write(stream, at.ABANDONED, now)
         stream.aborted = True
         if stream.state == at.AT_GATEWAY:
             self.gateway.remove(stream)
@@ -230,8 +244,20 @@ class World:
         if stream.in_codec == 1:
             stream.engine.codec.queue.remove(stream)
             stream.in_codec = 0
-        self.env.fire(stream.settled, (at.ABANDONED, now))
+        self.hang_up(stream, now)
         self.maybe_forget(stream)
+
+    def hang_up(self, stream: Stream, t: float) -> None:
+        """The caller leaves at t without having heard anything."""
+        self.series[self.bin(t), at.B_ABANDONED] += 1
+        stream.started, stream.play_end = -1.0, 0.0
+        stream.stalls = stream.audible = 0
+        stream.stall_total = stream.stall_largest = 0.0
+        self.settle(stream, at.ABANDONED, t)
+
+    def gone_by(self, stream: Stream) -> float:
+        """When the caller's patience for silence ends (s)."""
+        return stream.requested + float(self.tape.patience[stream.utterance])
 
     def maybe_forget(self, stream: Stream) -> None:
         """Once engine, codec and listener have let go of it, its place is free."""
@@ -243,7 +269,11 @@ class World:
         if engine is None:
             return
         self.count_live(engine, -1)
-        if self.gateway and engine.live < self.spec.limit and engine.open:
+        self.move_up(engine)
+
+    def move_up(self, engine: Engine) -> None:
+        """The gateway's queue fills the free places of a replica (cap_queue)."""
+        while self.gateway and engine.live < self.spec.limit and engine.open:
             self.admit(self.gateway.popleft(), engine)
 
     def count_live(self, engine: Engine, change: int) -> None:
@@ -267,7 +297,7 @@ class World:
             stream.first_arrival = arrive
         else:
             arrive = max(arrive, stream.last_arrival)  # order is kept on the way
-            self.count_gap(stream, arrive - stream.last_arrival, audio, arrive)
+        gap, before = arrive - stream.last_arrival, stream.last_audio
         stream.last_arrival = arrive
         stream.last_audio = audio
         stream.worst_a = max(stream.worst_a, (arrive - stream.first_arrival) - stream.received)
@@ -282,7 +312,10 @@ class World:
         stream.lost += lost
         if started >= 0.0:
             stream.started = started
-        if stall > 0.0:
+        heard = stream.started <= self.gone_by(stream)  # else they hang up before the first sound
+        if heard and index > 0:
+            self.count_gap(stream, gap, before, audio, arrive)
+        if heard and stall > 0.0:
             self.count_stall(stream, stall, arrive)
         if spec.record_chunks:
             self.chunks.append(
@@ -290,15 +323,20 @@ class World:
                  stream.queued_at, self.env.now, arrive, audio)
             )  # fmt: skip
         if last:
-            self.write(stream, at.COMPLETED, arrive)
-            self.env.fire(stream.settled, (at.COMPLETED, stream.play_end))
             stream.in_codec = 0
+            if heard:
+                self.settle(stream, at.COMPLETED, arrive, stream.play_end)
+            else:
+                self.counters["discarded_tokens"] += stream.tokens
+                self.hang_up(stream, self.gone_by(stream))
             self.maybe_forget(stream)
 
-    def count_gap(self, stream: Stream, gap: float, audio: float, arrive: float) -> None:
+    def count_gap(
+        self, stream: Stream, gap: float, before: float, audio: float, arrive: float
+    ) -> None:
         """Pace = audio of a chunk / the gap before it; the alarm's ratio is that gap / the audio
         that the chunk before had brought."""
-        coarse = ratio_bucket(gap / stream.last_audio)
+        coarse = ratio_bucket(gap / before)
         coarse //= at.FINE_PER_OCTAVE // at.COARSE_PER_OCTAVE
         self.gaps[self.bin(arrive), coarse] += 1
         if stream.requested >= self.spec.warmup:
@@ -330,6 +368,11 @@ class World:
     def uniform(self, purpose: int, i: int, j: int) -> float:
         return to_unit_py(hash_key_py(self.spec.seed, purpose, i, j))
 
+    def settle(self, s: Stream, outcome: int, t: float, goes_on_at: float | None = None) -> None:
+        """Write the stream's row and tell its session (which may go on from then)."""
+        self.write(s, outcome, t)
+        self.env.fire(s.settled, (outcome, t if goes_on_at is None else goes_on_at))
+
     def write(self, s: Stream, outcome: int, t: float) -> None:
         engine = -1 if s.engine is None else s.engine.number
         self.rows_i[s.utterance] = [
@@ -356,6 +399,7 @@ class World:
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain)."""
         self.engines[replica].open = is_open
+        self.move_up(self.engines[replica])
 
     def record(self) -> RunRecord:
         utterances = len(self.tape.tokens)
@@ -366,6 +410,8 @@ class World:
             ints[u] = row
             floats[u] = self.rows_f[u]
         engines = self.engines
+        for engine in engines:
+            self.count_live(engine, 0)
         chunks = self.chunks
         return RunRecord(
             ints, floats, self.series, self.gaps, self.gap_hist,

@@ -1,0 +1,295 @@
+"""The ``ladder`` command: progress, table, figure and folder of one ladder."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from voicesim.engine.profile import ProfileError, load_profile
+from voicesim.experiment.ladder import Ladder, as_data, climb
+from voicesim.experiment.ladder import Progress as Report
+from voicesim.experiment.metrics import ExperimentError
+from voicesim.experiment.rung import Load
+from voicesim.report import words
+from voicesim.report.ladder_figure import ladder_figure
+from voicesim.scenario.units import duration
+from voicesim.study import RunFolder
+
+SHOWN_AROUND = 9
+
+
+def ladder_command(
+    profile: Path,
+    asked: Mapping[str, Any],
+    seeds: int,
+    limit: float,
+    workers: int,
+    out: Path | None,
+    json_file: Path | None,
+    quiet: bool,
+) -> int:
+    """Climb, print, write; returns the exit code (0, 2 for bad input, 130 when interrupted).
+
+    asked: levels, audio, prompt, chunk, codec_cap, codec_queue, left_context as on the command
+    line.
+    """
+    console = Console(quiet=quiet, width=None if sys.stdout.isatty() else 120)
+    out = out or Path("runs") / f"ladder-{profile.stem}"
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        load, levels = read(profile, asked)
+        with progress(Console(stderr=True), quiet) as report:
+            ladder = climb(load, levels, seeds, limit, workers, report)
+    except (ExperimentError, ProfileError) as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: nothing was written", file=sys.stderr)
+        return 130
+    text = json.dumps(as_data(ladder), indent=2, allow_nan=False) + "\n"
+    folder = RunFolder(out)
+    try:
+        (folder.path / "ladder.json").write_text(text, encoding="utf-8")
+        ladder_figure(ladder, folder.path / "ladder.png")
+    except BaseException:
+        folder.discard()
+        raise
+    folder.publish()
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(text, encoding="utf-8")
+    print_ladder(ladder, console)
+    console.print(f"wrote {out}/ (ladder.json, ladder.png)", markup=False, highlight=False)
+    return 0
+
+
+def read(profile: Path, asked: Mapping[str, Any]) -> tuple[Load, list[int]]:
+    """The load and the levels; raises ExperimentError, ProfileError."""
+    if asked["codec_queue"] not in ("fifo", "edf"):
+        raise ExperimentError(f"--codec-queue: found {asked['codec_queue']!r}; allowed: fifo, edf")
+    try:
+        audio = duration(asked["audio"])
+    except ValueError as problem:
+        raise ExperimentError(f"--audio: {problem}") from None
+    load = Load(
+        load_profile(profile),
+        audio=audio,
+        prompt=asked["prompt"],
+        chunks=tuple(whole_numbers("--chunk", asked["chunk"])),
+        codec_cap=asked["codec_cap"],
+        left_context=asked["left_context"],
+        codec_queue=asked["codec_queue"],
+    )
+    return load, whole_numbers("--levels", asked["levels"])
+
+
+def whole_numbers(option: str, text: str) -> list[int]:
+    """1,2,4 as numbers from 1 on."""
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 1:
+        raise ExperimentError(f"{option}: found {text!r}; allowed: whole numbers from 1 on: 1,2,4")
+    return found
+
+
+def _terminate(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def progress(console: Console, quiet: bool) -> Iterator[Report]:
+    """A bar on the terminal: what is being played, and how much of it is done."""
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"),
+        TimeElapsedColumn(), console=console, transient=True,
+        disable=quiet or not console.is_terminal,
+    )  # fmt: skip
+    task = bar.add_task("starting", total=None)
+    said: set[str] = set()
+
+    def report(what: str, done: int, total: int) -> None:
+        bar.update(task, description=what, completed=done, total=total)
+        if what not in said and not console.is_terminal and not quiet:
+            console.print(f"playing: {what}", markup=False, highlight=False)
+        said.add(what)
+
+    with bar:
+        yield report
+
+
+# --- the table --------------------------------------------------------------------------------
+
+
+def print_ladder(ladder: Ladder, console: Console) -> None:
+    """A row per level, then ceiling, naive figure and knee, and what to distrust."""
+    load = ladder.load
+    console.print(
+        Text(
+            f"{load.profile.name}: closed loop on one replica, replies of {load.audio:g} s, prompts"
+            f" of {load.prompt} tokens, chunks {','.join(map(str, load.chunks))},"
+            f" {_codec(load)}; mean of {ladder.seeds} seeds",
+            style="dim",
+        )
+    )
+    console.print(_table(ladder))
+    for line in sentences(ladder):
+        console.print(line, soft_wrap=False)
+
+
+def _codec(load: Load) -> str:
+    return "no codec" if load.profile.codec is None else f"codec batches of {load.codec_cap}"
+
+
+COLUMNS: list[tuple[str, str, Any]] = [
+    ("p99\npace", "pace_p99", words.times),
+    ("TTFA ms\np50", "ttfa_p50_s", words.milliseconds),
+    ("\np95", "ttfa_p95_s", words.milliseconds),
+    ("audio s\nper s", "xrt", words.amount),
+    ("RTF", "rtf", lambda v: f"{v:.3f}"),
+    ("replies that\nstall", "stalled_share", words.percent),
+    ("C100", "c100", words.percent),
+    ("busy\ndecode", "busy_decode", words.percent),
+    ("\nhost", "busy_host", words.percent),
+    ("\ncodec", "busy_codec", words.percent),
+]
+
+
+def _table(ladder: Ladder) -> Table:
+    known = {n: [ladder.mean(n, c) for c in ladder.levels] for _, n, _ in COLUMNS}
+    columns = [c for c in COLUMNS if any(v is not None for v in known[c[1]])]
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    table.add_column("callers", justify="right", vertical="bottom")
+    for head, _, _ in columns:
+        table.add_column(head, justify="right", vertical="bottom")
+    table.add_column("seeds\nthat pass", justify="right", vertical="bottom")
+    for i, callers in enumerate(ladder.levels):
+        cells = []
+        for _, name, show in columns:
+            value = known[name][i]
+            cells.append(words.NOT_MEASURED if value is None else show(value))
+        pace = known["pace_p99"][i]
+        share = ladder.share(callers)
+        style = "red" if pace is not None and pace < 1 else "yellow" if share < 1 else ""
+        mark = " (!)" if ladder.extrapolated(callers) else ""
+        table.add_row(f"{callers}{mark}", *cells, words.percent(share), style=style)
+    return table
+
+
+def sentences(ladder: Ladder) -> list[Text]:
+    """Ceiling, naive figure, knee; warnings."""
+    found = [_ceiling(ladder)]
+    shown = _thinned(ladder.around)
+    shares = ", ".join(f"{c}: {words.percent(ladder.share(c))}" for c in shown)
+    found.append(Text(f"  seeds that pass, by callers: {shares}"))
+    best = ladder.ceiling(0.5)
+    found.append(
+        Text(
+            f"  a benchmark at batch 1 suggests {ladder.naive:.1f} (1 / RTF of a caller alone)"
+            f"{_against(best, ladder.naive)}"
+        )
+    )
+    found.append(Text(f"  {_knee(ladder)}"))
+    return found + warnings(ladder)
+
+
+def _ceiling(ladder: Ladder) -> Text:
+    half, nine, all_ = (ladder.ceiling(p) for p in (0.5, 0.9, 1.0))
+    least = "at least " if ladder.censored else ""
+    rule = f"p99 pace of {ladder.limit:g} or more"
+    if half == 0:
+        text = f"CEILING 0: not even one caller keeps a {rule} in half of the seeds"
+    else:
+        text = (
+            f"CEILING {least}{half} at once: a {rule} in 50 % of {ladder.seeds} seeds; "
+            f"{nine} in 90 %, {all_} in all of them"
+        )
+    if half and ladder.extrapolated(half):
+        text += "  EXTRAPOLATED (!)"
+    return Text(text, style="bold")
+
+
+def _against(ceiling: int, other: float) -> str:
+    """How far the ceiling lies from another figure."""
+    if not ceiling or not other:
+        return ""
+    if ceiling < other:
+        return f": the ceiling is {1 - ceiling / other:.0%} below it"
+    return f": the ceiling is {ceiling / other:.1f} times that"
+
+
+def _knee(ladder: Ladder) -> str:
+    peak = ladder.peak
+    most = f"most audio on the ladder: {words.amount(ladder.mean('xrt', peak) or 0)} s/s at {peak}"
+    if ladder.knee is None:
+        return f"throughput knee: not reached, every doubling that was tried adds 10 %; {most}"
+    text = f"throughput knee: {ladder.knee} callers, beyond which doubling adds less than 10 %"
+    return f"{text}{_against(ladder.ceiling(0.5), ladder.knee)}; {most}"
+
+
+def _thinned(values: list[int]) -> list[int]:
+    step = -(-len(values) // SHOWN_AROUND)
+    return values[::step] if step == 1 else sorted({*values[::step], values[-1]})
+
+
+def warnings(ladder: Ladder) -> list[Text]:
+    """What a reader must know before trusting the ladder."""
+    found = []
+    name, far = ladder.load.profile.name, ladder.measured_to
+    seen = {*ladder.levels, ladder.ceiling(0.5), ladder.knee or 0}
+    beyond = [c for c in seen if ladder.extrapolated(c)]
+    if beyond:
+        found.append(
+            f"(!) EXTRAPOLATED: {name} was measured at up to {far:g} streams; everything above, "
+            f"from {min(beyond)} callers on, is its curve drawn on, not a measurement"
+        )
+    elif far is None:
+        found.append(f"(!) {name} does not say at which batches it was measured")
+    found += [f"note: {text}" for text in [*_stalls_below(ladder), *_outside(ladder.load)]]
+    found += [
+        f"(!) latency x throughput is {ladder.mean('in_flight', c) or 0:.1f} at {c} callers: the "
+        "run is too short for replies of this length"
+        for c in ladder.off()
+    ]
+    return [Text(text, style="bold red" if text.startswith("(!)") else "dim") for text in found]
+
+
+def _stalls_below(ladder: Ladder) -> list[str]:
+    """Levels that keep the pace and yet stall: pace does not see how little was in hand."""
+    for callers in ladder.levels:
+        c100 = ladder.mean("c100", callers)
+        if c100 is not None and c100 < 0.99 and ladder.share(callers) >= 0.5:
+            return [
+                f"at {callers} callers the pace passes, yet {words.percent(1 - c100)} of the "
+                "replies stall for over 100 ms: pace does not see a first chunk too short for the "
+                "second"
+            ]
+    return []
+
+
+def _outside(load: Load) -> list[str]:
+    """Prompt and context outside the measured range."""
+    measured = load.profile.range
+    if measured is None:
+        return []
+    found = []
+    if load.prompt > measured.prefill_tokens[1]:
+        found.append(
+            f"prompts of {load.prompt} tokens were not measured "
+            f"(up to {measured.prefill_tokens[1]:g})"
+        )
+    context = load.prompt + load.audio / load.token_audio
+    low, high = measured.context_tokens
+    if context > high or load.prompt > high:
+        found.append(f"contexts of up to {context:.0f} tokens were not measured ({low:g}-{high:g})")
+    return found
