@@ -180,3 +180,90 @@ def test_help_does_not_wait_for_the_compiler():
         "import sys, voicesim.cli; assert not {'numba', 'pandas', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "word"),
+    [
+        (lambda p: (p.mkdir(), (p / "note.txt").write_text("mine")), "not a run"),
+        (lambda p: p.write_text("mine"), "is a file"),
+        (
+            lambda p: (p.mkdir(), (p / "summary.json").write_text("{}"), (p / "a").mkdir()),
+            "holds a",
+        ),
+    ],
+)
+def test_a_folder_that_is_not_a_run_is_left_alone(tmp_path, prepare, word):
+    out = tmp_path / "out"
+    prepare(out)
+    before = sorted(str(p) for p in tmp_path.rglob("*"))
+    result = run(small.write(tmp_path), "--out", out)
+    assert result.exit_code == 2
+    assert word in result.output
+    after = sorted(str(p) for p in tmp_path.rglob("*") if "small" not in p.name)
+    assert after == before
+
+
+def test_the_working_folder_is_never_replaced(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(small.write(tmp_path), "--out", ".")
+    assert result.exit_code == 2
+    assert "working folder" in result.output
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_run(tmp_path):
+    result = run(small.write(tmp_path), "--out", "/proc/voicesim")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.output
+
+
+def test_an_earlier_run_is_replaced_and_that_is_said(tmp_path):
+    path, out = small.write(tmp_path), tmp_path / "out"
+    sets = ["--set", "horizon=10s"]
+    assert "wrote" in run(path, "--out", out, *sets).output
+    again = run(path, "--out", out, *sets)
+    assert again.exit_code == 0
+    assert "replaced the run" in again.output
+    assert {p.name for p in tmp_path.iterdir()} == {"small.yaml", "small-profile.yaml", "out"}
+
+
+def test_check_finds_what_run_would_find(tmp_path):
+    """A profile without a codec cost and a missing policy: both, with their lines."""
+    text = small.SCENARIO.replace("{kind: cap, streams: 6}", "{policy: 'nowhere:Nothing'}")
+    path = small.write(tmp_path, text)
+    profile = (tmp_path / "small-profile.yaml").read_text()
+    result = RUNNER.invoke(app, ["check", str(path)])
+    assert result.exit_code == 2
+    policy_line = text.splitlines().index(
+        "  cap: {policies.admission: {policy: 'nowhere:Nothing'}}"
+    )
+    assert f"small.yaml:{policy_line + 1}: policy 'nowhere:Nothing'" in result.output
+    start, end = profile.index("codec:"), profile.index("sharing:")
+    (tmp_path / "small-profile.yaml").write_text(profile[:start] + profile[end:])
+    result = RUNNER.invoke(app, ["check", str(path)])
+    assert result.exit_code == 2
+    assert "has no codec cost: give codec.cost {floor, per_row, per_frame}" in result.output
+    line = next(i for i, row in enumerate(text.splitlines(), 1) if "small-profile.yaml" in row)
+    assert f"small.yaml:{line}:" in result.output
+
+
+def test_a_policy_beside_the_scenario_is_found(tmp_path, monkeypatch):
+    (tmp_path / "beside_it.py").write_text(
+        "class No:\n    def admit(self, view, g): return False\n"
+    )
+    text = small.SCENARIO.replace("{kind: cap, streams: 6}", "{policy: 'beside_it:No'}")
+    monkeypatch.chdir("/")
+    result = run(small.write(tmp_path, text), "--out", tmp_path / "out", "--set", "horizon=10s")
+    assert result.exit_code == 0, result.output
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    cap = summary["variants"]["cap"]
+    assert cap["refused"]["mean"] == cap["offered"]["mean"]
+
+
+def test_extrapolation_is_said(tmp_path):
+    path = small.write(tmp_path)
+    profile = tmp_path / "small-profile.yaml"
+    measured = "range: {batch: [1, 2], context_tokens: [1, 9000], prefill_tokens: [0, 10]}\n"
+    profile.write_text(small.PROFILE + measured)
+    result = run(path, "--out", tmp_path / "out", "--set", "horizon=20s")
+    assert "prompts of up to 40 tokens (measured to 10)" in " ".join(result.output.split())

@@ -22,8 +22,20 @@ Sets = Annotated[
 ]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from voicesim import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """How many calls a card holds before listeners hear it break."""
 
 
@@ -212,6 +224,12 @@ def check(file: ScenarioPath, sets: Sets = None) -> None:
     except ScenarioErrors as errors:
         typer.echo(str(errors), err=True)
         raise typer.Exit(2) from None
+    from voicesim.simulation import problems
+
+    wrong = problems(found)
+    if wrong:
+        typer.echo("\n".join(wrong), err=True)
+        raise typer.Exit(2)
     first = found.variants[found.baseline]
     typer.echo(f"OK {file}" + (f": {first.title}" if first.title else ""))
     width = max(map(len, found.variants))

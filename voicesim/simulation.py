@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import gamma
 
-from voicesim.engine.profile import Profile, load_profile
+from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import INF, CodecSpec, PoolSpec
 from voicesim.policy import admission, python
-from voicesim.scenario import Scenario
+from voicesim.policy.python import PolicyError
+from voicesim.scenario import Scenario, ScenarioFile
 from voicesim.workload import rng
 from voicesim.workload.tape import Tape, draw_tape
 
@@ -39,11 +40,13 @@ def simulate(
     engine: str = "kernel",
     processes: Sequence[Callable[[Any, Any], Any]] = (),
     record_chunks: bool = False,
+    home: Path | None = None,
 ) -> Run:
     """Play one replication.
 
     engine: "kernel" (compiled) or "reference" (plain SimPy); the results are equal to the bit.
     processes: generator functions of (env, pool), SimPy processes beside the pool.
+    home: folder in which a policy's module is looked for first (then the working folder).
     Raises ModelError, ProfileError, PolicyError.
     """
     profile = load_profile(scenario.cluster.pool.engine.profile_path)
@@ -56,7 +59,7 @@ def simulate(
         spec.token_audio,
         scenario.cluster.pool.engine.max_tokens,
     )
-    decide = python_policies(scenario, spec)
+    decide = python_policies(scenario, spec, home=home)
     if engine == "reference":
         from voicesim.engine.reference import run_reference
 
@@ -76,6 +79,36 @@ def simulate(
     return Run(scenario, profile, spec, tape, record)
 
 
+def problems(file: ScenarioFile) -> list[str]:
+    """What a well-written file still lacks to be simulated: profiles, memory, codec cost, policies.
+
+    One line each, with the file, the line of the profile's or policy's name, and the variant.
+    """
+    found: dict[str, None] = {}
+    for scenario in file.variants.values():
+        name = scenario.cluster.pool.engine.profile
+        try:
+            spec = pool_spec(scenario, load_profile(scenario.cluster.pool.engine.profile_path))
+            name = ""
+            python_policies(scenario, spec, home=file.path.parent)
+        except (ModelError, ProfileError, PolicyError) as problem:
+            name = name or next(n for n in policy_names(scenario) if n in str(problem))
+            found[f"{file.path}:{line_of(file.path, name)}: {problem}"] = None
+    return list(found)
+
+
+def policy_names(scenario: Scenario) -> list[str]:
+    """The user's own policies in a scenario, as named in the YAML."""
+    chosen = (scenario.policies.admission, scenario.policies.routing)
+    return [p.policy for p in chosen if p.kind == "custom"]
+
+
+def line_of(path: Path, name: str) -> int:
+    """The first line of the file that has the name; 1 if it came from elsewhere (--set)."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next((i for i, line in enumerate(lines, 1) if name in line), 1)
+
+
 # --- scenario to numbers ----------------------------------------------------------------------
 
 
@@ -89,7 +122,10 @@ def pool_spec(
     step = profile.step_cost(engine.max_num_batched_tokens, capture_sizes(engine), scheduling)
     chunk = pool.chunks
     if profile.token_audio_s is None:
-        raise ModelError(f"profile {profile.name!r} lacks token_audio_s, the seconds of a token")
+        raise ModelError(
+            f"profile {profile.name!r} lacks token_audio_s, the seconds of audio of one decode "
+            "step: give it there (voicesim calibrate --token-audio 80ms)"
+        )
     seed = rng.run_seed(scenario.seed, replication)
     refused = scenario.workload.refused
     network, player = listener.network, listener.player
@@ -139,10 +175,12 @@ def codec_spec(codec: Any, profile: Profile) -> CodecSpec:
             "per_row_s": codec.cost.per_row,
             "per_frame_s": codec.cost.per_frame,
         }
-    try:
-        cost = profile.codec_cost(override)
-    except ValueError as error:
-        raise ModelError(f"cluster.pools.*.codec.cost: {error}") from error
+    if override is None and profile.codec is None:
+        raise ModelError(
+            f"profile {profile.name!r} has no codec cost: give codec.cost "
+            "{floor, per_row, per_frame} in the pool"
+        )
+    cost = profile.codec_cost(override)
     kinds = {"fifo": 0, "window": 1, "edf": 2}
     return CodecSpec(
         cost=cost,
@@ -192,7 +230,7 @@ def kv_blocks(scenario: Scenario, profile: Profile) -> int:
     if blocks < 1:
         short = (fixed + 2 * block - total * share) / 2**30
         raise ModelError(
-            f"cluster.pools.*.engine.memory: {share:g} of {total / 2**30:.1f} GiB leaves no room "
+            f"engine.memory: {share:g} of {total / 2**30:.1f} GiB leaves no room "
             f"for the KV cache beside {fixed / 2**30:.1f} GiB of weights and overhead "
             f"({short:.1f} GiB short)"
         )
@@ -226,14 +264,17 @@ def policy_numbers(scenario: Scenario) -> dict[str, Any]:
     return numbers
 
 
-def python_policies(scenario: Scenario, spec: PoolSpec, always: bool = False) -> Any:
+def python_policies(
+    scenario: Scenario, spec: PoolSpec, always: bool = False, home: Path | None = None
+) -> Any:
     """The decision in Python if a policy is the user's own (or ``always``), else None."""
     admit, route = scenario.policies.admission, scenario.policies.routing
     custom = [p for p in (admit, route) if p.kind == "custom"]
     if not custom and not always:
         return None
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # a policy file beside the user's scenario
+    for folder in (Path.cwd(), home):
+        if folder is not None and str(folder.resolve()) not in sys.path:
+            sys.path.insert(0, str(folder.resolve()))
     routes = (python.RoundRobin, python.LeastStreams, python.PowerOfTwo)
     if route.kind == "custom":
         chosen = python.load_policy(route.policy, route.options)

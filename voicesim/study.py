@@ -1,30 +1,24 @@
-"""A study: every variant and replication of a scenario file, run in parallel, written to a folder.
+"""A study: every variant and replication of a scenario file, run in parallel.
 
-Each run is one job; a job writes its own tables.  The folder is written under a temporary name
-and renamed when all is done; when interrupted, what is finished is kept and named so.
+Each run is one job; a job writes its own tables.  When interrupted, what is finished is kept.
 """
 
-import json
 import os
-import shutil
-import tempfile
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 from joblib import Parallel, delayed
 
-import voicesim
 from voicesim.metrics import summary as metrics
 from voicesim.metrics import tables
 from voicesim.scenario import ScenarioFile
 from voicesim.simulation import Run, simulate
-
-SUMMARY_SCHEMA = "voicesim-summary/1"
 
 
 @dataclass
@@ -75,7 +69,8 @@ class StudyResult:
     def context(self) -> dict[str, Any]:
         """What the report says around the numbers."""
         base = self.file.variants[self.file.baseline]
-        warnings = list(dict.fromkeys(w for o in self.outcomes for w in o.warnings))
+        ordered = [o for name in self.file.variants for o in self.of(name)]
+        warnings = list(dict.fromkeys(w for o in ordered for w in o.warnings))
         return {
             "title": base.title,
             "slo": {
@@ -108,7 +103,10 @@ def run_study(
     jobs = [(name, r) for name, s in file.variants.items() for r in range(s.replications)]
     count = min(workers or os.cpu_count() or 1, len(jobs))
     result = StudyResult(file)
-    calls = (delayed(job)(file.variants[name], name, r, folder, chunks, engine) for name, r in jobs)
+    home = file.path.parent
+    calls = (
+        delayed(job)(file.variants[name], name, r, folder, chunks, engine, home) for name, r in jobs
+    )
     try:
         done: Iterator[Outcome]
         if count == 1:
@@ -127,10 +125,18 @@ def run_study(
 
 
 def job(
-    scenario: Any, variant: str, replication: int, folder: Path | None, chunks: bool, engine: str
+    scenario: Any,
+    variant: str,
+    replication: int,
+    folder: Path | None,
+    chunks: bool,
+    engine: str,
+    home: Path | None = None,
 ) -> Outcome:
-    """One run, its tables written to ``folder``."""
-    run = simulate(scenario, replication, engine, record_chunks=chunks)
+    """One run, its tables written to ``folder``; home: where policy modules are looked for."""
+    if current_process().name != "MainProcess":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    run = simulate(scenario, replication, engine, record_chunks=chunks, home=home)
     streams = tables.streams(run)
     calls = tables.sessions(run, streams)
     if folder is not None:
@@ -166,13 +172,9 @@ def write_table(
 def warnings_of(run: Run, variant: str) -> list[str]:
     """What a reader must know before trusting this run."""
     found = []
-    measured = run.profile.range
-    most = run.record.counters["max_batch"]
-    if measured is not None and most > measured.batch[1]:
-        found.append(
-            f"{variant}: steps of up to {most} streams were simulated, but {run.profile.name} was "
-            f"measured up to {measured.batch[1]:g}: step times beyond are extrapolated"
-        )
+    beyond = extrapolations(run)
+    if beyond:
+        found.append(f"{variant}: beyond the measurements of {run.profile.name}: {beyond}")
     if run.tape.clipped:
         found.append(f"{variant}: {run.tape.clipped} utterances were cut to engine.max_tokens")
     if run.record.counters["live_calls"]:
@@ -181,6 +183,27 @@ def warnings_of(run: Run, variant: str) -> list[str]:
             f"stopped, {run.scenario.drain:g} s after the horizon"
         )
     return found
+
+
+def extrapolations(run: Run) -> str:
+    """Where the run left the range in which its profile was measured; empty if it did not."""
+    measured, tape = run.profile.range, run.tape
+    if measured is None:
+        return "all of it (the profile names no measured range)"
+    reached = (
+        ("steps of up to {} streams", run.record.counters["max_batch"], measured.batch[1]),
+        ("prompts of up to {} tokens", int(tape.prompt.max(initial=0)), measured.prefill_tokens[1]),
+        (
+            "contexts of up to {} tokens",
+            int((tape.prompt + tape.tokens).max(initial=0)),
+            measured.context_tokens[1],
+        ),
+    )
+    return ", ".join(
+        f"{what.format(most)} (measured to {limit:g})"
+        for what, most, limit in reached
+        if most > limit
+    )
 
 
 def assumptions(scenario: Any) -> list[str]:
@@ -196,48 +219,3 @@ def assumptions(scenario: Any) -> list[str]:
             "decoder and codec on one GPU stretch each other by the profile's fixed factors"
         )
     return found
-
-
-# --- the run folder ---------------------------------------------------------------------------
-
-
-class RunFolder:
-    """A folder that appears under its name only when it is complete."""
-
-    def __init__(self, target: Path):
-        self.target = target
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self.path = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-
-    def publish(self) -> Path:
-        """Rename to the target; an earlier result there is replaced."""
-        os.chmod(self.path, 0o755)
-        if self.target.exists():
-            old = self.path.with_name(self.path.name + "-old")
-            self.target.rename(old)
-            self.path.rename(self.target)
-            shutil.rmtree(old)
-        else:
-            self.path.rename(self.target)
-        return self.target
-
-    def discard(self) -> None:
-        """Remove what was written."""
-        shutil.rmtree(self.path, ignore_errors=True)
-
-
-def write_results(result: StudyResult, folder: Path) -> None:
-    """summary.json, the resolved scenario and the series; the tables are there already."""
-    summary = {
-        "schema": SUMMARY_SCHEMA,
-        "voicesim": voicesim.__version__,
-        "complete": result.complete,
-        **{k: v for k, v in result.context.items() if k != "assumptions"},
-        "assumptions": result.context["assumptions"],
-        "variants": result.summary,
-    }
-    text = json.dumps(summary, indent=2, allow_nan=False)
-    (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
-    resolved = yaml.safe_dump(result.file.resolved(), sort_keys=False, allow_unicode=True)
-    (folder / "scenario.yaml").write_text(resolved, encoding="utf-8")
-    result.series.to_parquet(folder / "series.parquet", index=False, compression="zstd")

@@ -194,7 +194,7 @@ def test_interrupted_keeps_what_is_finished(path, tmp_path):
 def test_the_budget_ends_it_between_runs(path, tmp_path):
     began = time.monotonic()
     answer = compare(
-        path, precision=0.0, width=0.0, metrics=["ttfa_p50_s"], first=2, max_replications=4000,
+        path, precision=0.0, width=0.0, metrics=["ttfa_p95_s"], first=2, max_replications=4000,
         budget=2.0, workers=1, out=tmp_path,
     )  # fmt: skip
     assert answer.ended == "budget" and answer.look >= 1

@@ -299,6 +299,23 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path):
         assert path.name in result.output
 
 
+def test_a_foreign_folder_is_not_replaced(file, tmp_path):
+    """A foreign folder, and a file that cannot be written, are refused; an own one is not."""
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "thesis.tex").write_text("x")
+    asked = ["ladder", str(file), "--levels", "1,8", "--seeds", "1", "--out", str(out)]
+    assert RUNNER.invoke(app, asked).exit_code == 2
+    assert (out / "thesis.tex").read_text() == "x"
+    asked[-1] = str(tmp_path / "new")
+    unwritable = ["--json", str(file / "numbers.json")]
+    assert RUNNER.invoke(app, [*asked, *unwritable]).exit_code == 2
+    assert not (tmp_path / "new").exists()
+    assert RUNNER.invoke(app, asked).exit_code == 0
+    assert RUNNER.invoke(app, asked).exit_code == 0  # an earlier ladder may be replaced
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["line.yaml", "mine", "new"]
+
+
 def test_an_interrupt_leaves_nothing(file, tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "voicesim", "ladder", file, "--seeds", 1000, "--out", out]

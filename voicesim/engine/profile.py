@@ -20,9 +20,11 @@ Every number carries its interval and where it came from.  Units are in the name
 from __future__ import annotations
 
 import difflib
+import types
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 import yaml
@@ -36,16 +38,25 @@ SCHEMA = "voicesim-profile/1"
 Origin = Literal["measured", "fitted", "prior", "assumed"]
 
 
-class ProfileError(ValueError):
-    """A profile file that cannot be used: which file, which key, what it held, what it may hold."""
+BEGINS = f"a profile begins with `schema: {SCHEMA}`"
 
-    def __init__(self, file: str, key: str, found: Any, allowed: str):
-        self.file, self.key, self.found, self.allowed = file, key, found, allowed
-        super().__init__(f"{file}: {key or 'file'}: found {found!r}; allowed: {allowed}")
+
+class ProfileError(ValueError):
+    """A profile file that cannot be used, on one line.
+
+    key: dotted, empty for the file as a whole.  found, allowed: in words, what stands there and
+    what may stand there.  line: where known.
+    """
+
+    def __init__(self, file: str, key: str, found: str, allowed: str, line: int | None = None):
+        self.file, self.key, self.found, self.allowed, self.line = file, key, found, allowed, line
+        where = file if line is None else f"{file}:{line}"
+        what = "; ".join(part for part in (found, allowed) if part)
+        super().__init__(f"{where}: {key}: {what}" if key else f"{where}: {what}")
 
     def __reduce__(self) -> Any:
         """Survive the way back from a worker process."""
-        return type(self), (self.file, self.key, self.found, self.allowed)
+        return type(self), (self.file, self.key, self.found, self.allowed, self.line)
 
 
 class _Model(BaseModel):
@@ -338,24 +349,54 @@ def interpolate_table(table: list[tuple[float, float]], tokens: np.ndarray) -> n
 def load_profile(path: str | Path) -> Profile:
     """Read and check a profile; raises :class:`ProfileError` for the first thing wrong."""
     file = str(path)
-    try:
-        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ProfileError(file, "", error.strerror, "a readable YAML file") from error
-    except yaml.YAMLError as error:
-        raise ProfileError(file, "", str(error).replace("\n", " "), "valid YAML") from error
+    data = _read(Path(path), file)
     if not isinstance(data, dict):
-        raise ProfileError(file, "", type(data).__name__, "a mapping with the key 'schema'")
+        found = "is empty" if data is None else f"holds {_shown(data, text='plain text')}"
+        raise ProfileError(file, "", found, BEGINS)
+    if "schema" not in data:
+        if "decode" in data:
+            raise ProfileError(file, "schema", "is missing", BEGINS)
+        what = "looks like a scenario" if {"cluster", "workload"} & set(data) else "is no profile"
+        keys = _list(list(data)[:6]) + (", ..." if len(data) > 6 else "")
+        raise ProfileError(file, "", f"{what} (its keys: {keys})", BEGINS)
     try:
         return Profile.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        allowed = first["msg"]
-        if first["type"] == "extra_forbidden":
-            allowed = _allowed_keys(first["loc"])
-            raise ProfileError(file, key, first["loc"][-1], allowed) from error
-        raise ProfileError(file, key, _short(first.get("input")), allowed) from error
+        problems = error.errors()
+        unknown = [each for each in problems if each["type"] == "extra_forbidden"]
+        key, found, allowed = _explain((unknown or problems)[0])
+        raise ProfileError(file, key, found, allowed) from error
+
+
+def _read(path: Path, file: str) -> Any:
+    """What a YAML file holds."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except IsADirectoryError as error:
+        raise ProfileError(file, "", "is a folder, not a file", BEGINS) from error
+    except OSError as error:
+        raise ProfileError(file, "", f"cannot be read: {error.strerror}", "") from error
+    except UnicodeDecodeError as error:
+        raise ProfileError(file, "", "is not text (a binary or packed file?)", BEGINS) from error
+    try:
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else None
+        rest = "\n".join(text.split("\n")[mark.line :])[mark.column :] if mark else text
+        if rest.strip():
+            what = " ".join((error.problem or error.context or "cannot be read").split())
+            raise ProfileError(file, "", f"is not valid YAML: {what}", "", line) from error
+        last = max(1, len(text.rstrip().split("\n")))
+        found = "ends in the middle of a value: is the file cut off?"
+        raise ProfileError(file, "", found, "", last) from error
+    except yaml.reader.ReaderError as error:
+        found = "holds characters that are not text (a binary file?)"
+        line = text[: error.position].count("\n") + 1
+        raise ProfileError(file, "", found, BEGINS, line) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        what = " ".join(str(error).split())[:200]
+        raise ProfileError(file, "", f"is not valid YAML: {what}", BEGINS) from error
 
 
 def save_profile(profile: Profile, path: str | Path) -> None:
@@ -381,28 +422,105 @@ class _Dumper(yaml.SafeDumper):
         return super().represent_sequence(tag, sequence, flow_style=flow)
 
 
-def _allowed_keys(loc: tuple[int | str, ...]) -> str:
-    model: Any = Profile
-    for part in loc[:-1]:
-        if isinstance(part, int) or model is None:
-            continue
-        model = _field_model(model, part)
-    names = [f.alias or n for n, f in model.model_fields.items()] if model else []
-    near = difflib.get_close_matches(str(loc[-1]), names, 1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return ", ".join(names) + hint
+def _explain(problem: Any) -> tuple[str, str, str]:
+    """Key, what was found and what is allowed, in words, of one thing that pydantic found."""
+    loc, kind, context = problem["loc"], problem["type"], problem.get("ctx", {})
+    key = ".".join(str(part) for part in loc)
+    if kind == "extra_forbidden":
+        return key, "unknown key", _choices(str(loc[-1]), _names(_type_at(loc[:-1])))
+    if kind == "value_error":
+        return key, "", str(context["error"])
+    expected = _type_at(loc)
+    if kind == "missing":
+        return key, "is missing", f"needed: {_words(expected)}"
+    value = problem["input"]
+    found = f"found {_shown(value)}"
+    if kind == "literal_error":
+        return key, found, _choices(str(value), [str(each) for each in get_args(_bare(expected))])
+    if kind in _LIMITS:
+        sign, name = _LIMITS[kind]
+        return key, found, f"allowed: {_words(expected)}{sign.format(context.get(name))}"
+    return key, found, f"allowed: {_words(expected)}"
 
 
-def _field_model(model: Any, name: str) -> Any:
-    field = model.model_fields.get(name)
-    if field is None:
-        return None
-    for kind in (field.annotation, *getattr(field.annotation, "__args__", ())):
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            return kind
-    return None
+_LIMITS = {
+    "greater_than": (" above {}", "gt"),
+    "greater_than_equal": (" of at least {}", "ge"),
+    "too_short": (" with {} entries", "min_length"),
+    "too_long": (" with {} entries", "max_length"),
+}
 
 
-def _short(value: Any) -> Any:
-    text = repr(value)
-    return value if len(text) <= 60 else text[:57] + "..."
+def _choices(name: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(name[:100], names, 1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}allowed: {', '.join(names)}"
+
+
+def _names(kind: Any) -> list[str]:
+    kind = _bare(kind)
+    if not isinstance(kind, type) or not issubclass(kind, BaseModel):
+        return []
+    return [field.alias or name for name, field in kind.model_fields.items()]
+
+
+def _bare(kind: Any) -> Any:
+    """A type without ``| None``."""
+    rest = [each for each in get_args(kind) if each is not type(None)]
+    return rest[0] if get_origin(kind) in (Union, types.UnionType) and len(rest) == 1 else kind
+
+
+def _type_at(loc: Iterable[int | str]) -> Any:
+    """The type at a place in the file, None where it is not known."""
+    kind: Any = Profile
+    for part in loc:
+        kind = _bare(kind)
+        if get_origin(kind) is list:
+            kind = get_args(kind)[0]
+        elif get_origin(kind) is tuple and isinstance(part, int):
+            kind = get_args(kind)[min(part, len(get_args(kind)) - 1)]
+        elif get_origin(kind) is dict:
+            kind = get_args(kind)[1]
+        else:
+            fields = getattr(kind, "model_fields", {})
+            by_key = {field.alias or name: field.annotation for name, field in fields.items()}
+            kind = by_key.get(str(part))
+    return kind
+
+
+def _words(kind: Any) -> str:
+    """A type in words."""
+    kind, none = _bare(kind), " or null" if type(None) in get_args(kind) else ""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return ", ".join(map(str, inner)) + none
+    if origin is list:
+        return f"a list (of each: {_words(inner[0])}){none}"
+    if origin is tuple:
+        return f"a list of {len(inner)} numbers{none}"
+    names = _names(kind)
+    if names:
+        return f"a mapping with the keys {', '.join(names)}{none}"
+    plain = {float: "a finite number", int: "a whole number", str: "text", dict: "a mapping"}
+    return plain.get(origin or kind, "something else") + none
+
+
+def _shown(value: Any, text: str = "") -> str:
+    """A value as the reader wrote it, cut short.  text: what to call a string instead."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list | tuple):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if text and isinstance(value, str):
+        return text
+    try:
+        shown = repr(value) if isinstance(value, str) else str(value)
+    except ValueError:  # an integer too long to print
+        return "a very long number"
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _list(names: Iterable[Any]) -> str:
+    return ", ".join(_shown(str(name)).strip("'\"") for name in names)

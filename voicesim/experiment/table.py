@@ -138,8 +138,8 @@ def _cautions(answer: Comparison) -> Iterator[str]:
     odd = [v for v, same in answer.same_callers.items() if not same]
     if odd:
         yield (
-            f"other callers than the baseline's: {', '.join(odd)} (its workload differs; the "
-            "noise of the callers does not cancel)"
+            f"other callers than the baseline's: {', '.join(odd)} (its workload differs; how "
+            "much of the noise still cancels, corr. says)"
         )
     yield from (f"warning: {text}" for text in answer.warnings)
 

@@ -21,9 +21,10 @@ from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.rung import Load
 from voicesim.report import words
 from voicesim.report.ladder_figure import ladder_figure
+from voicesim.runfolder import FolderError, RunFolder
 from voicesim.scenario.units import duration
-from voicesim.study import RunFolder
 
+FILES = ("ladder.json", "ladder.png")
 SHOWN_AROUND = 9
 
 
@@ -47,26 +48,29 @@ def ladder_command(
     signal.signal(signal.SIGTERM, _terminate)
     try:
         load, levels = read(profile, asked)
-        with progress(Console(stderr=True), quiet) as report:
-            ladder = climb(load, levels, seeds, limit, workers, report)
-    except (ExperimentError, ProfileError) as problem:
+        folder = RunFolder(out, FILES, ())
+    except (ExperimentError, ProfileError, FolderError) as problem:
         print(problem, file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
-        return 130
-    text = json.dumps(as_data(ladder), indent=2, allow_nan=False) + "\n"
-    folder = RunFolder(out)
     try:
-        (folder.path / "ladder.json").write_text(text, encoding="utf-8")
-        ladder_figure(ladder, folder.path / "ladder.png")
-    except BaseException:
+        with progress(Console(stderr=True), quiet) as report:
+            ladder = climb(load, levels, seeds, limit, workers, report)
+        data = as_data(ladder)
+        write_json(folder.path / FILES[0], data)
+        ladder_figure(ladder, folder.path / FILES[1])
+        if json_file is not None:
+            write_json(json_file, data)
+    except (ExperimentError, OSError) as problem:
         folder.discard()
+        print(problem, file=sys.stderr)
+        return 2
+    except BaseException as problem:
+        folder.discard()
+        if isinstance(problem, KeyboardInterrupt):
+            print("interrupted: nothing was written", file=sys.stderr)
+            return 130
         raise
     folder.publish()
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(text, encoding="utf-8")
     print_ladder(ladder, console)
     console.print(f"wrote {out}/ (ladder.json, ladder.png)", markup=False, highlight=False)
     return 0
@@ -90,6 +94,12 @@ def read(profile: Path, asked: Mapping[str, Any]) -> tuple[Load, list[int]]:
         codec_queue=asked["codec_queue"],
     )
     return load, whole_numbers("--levels", asked["levels"])
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """A file of numbers; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def whole_numbers(option: str, text: str) -> list[int]:

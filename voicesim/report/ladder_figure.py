@@ -48,6 +48,12 @@ def draw(ladder: Ladder) -> Figure:
     _curve(audio, ladder, played, "xrt", BLUE)
     _limits(pace, ladder, played)
     audio.set_ylim(bottom=0)
+    if ladder.measured_to is not None and ladder.measured_to < right:
+        audio.annotate(
+            f"shaded: extrapolated, measured up to {ladder.measured_to:g}", (1, 0.04), (-4, 0),
+            xycoords="axes fraction", textcoords="offset points", fontsize=8.5, color=RED,
+            ha="right", backgroundcolor=SHADE,
+        )  # fmt: skip
     audio.set_ylabel("audio seconds made per second", color=INK)
     audio.set_xlabel("callers at once (closed loop)", color=INK)
     pace.set_ylabel("pace, slowest 1 % of chunks", color=INK)
@@ -71,11 +77,6 @@ def _dress(axis: Axes, ladder: Ladder, right: float) -> None:
         axis.spines[side].set_color("#9a9a9a")
     if ladder.measured_to is not None and ladder.measured_to < right:
         axis.axvspan(ladder.measured_to, right, color=SHADE, zorder=0, lw=0)
-        axis.annotate(
-            f"shaded: extrapolated, measured up to {ladder.measured_to:g}", (1, 0.03), (-4, 0),
-            xycoords="axes fraction", textcoords="offset points", fontsize=8.5, color=RED,
-            ha="right", backgroundcolor=SHADE,
-        )  # fmt: skip
 
 
 def _curve(axis: Axes, ladder: Ladder, played: list[int], name: str, color: str) -> None:

@@ -9,14 +9,15 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from voicesim.engine.profile import ProfileError
+from voicesim.engine.kernel.jit import is_compiled
 from voicesim.engine.spec import NoProgressError
 from voicesim.policy.python import PolicyError
 from voicesim.report.figure import peak_figure
 from voicesim.report.table import print_report
+from voicesim.runfolder import FolderError, RunFolder, write_results
 from voicesim.scenario import ScenarioErrors, load
-from voicesim.simulation import ModelError
-from voicesim.study import Outcome, RunFolder, StudyResult, run_study, write_results
+from voicesim.simulation import problems
+from voicesim.study import Outcome, StudyResult, run_study
 
 
 def run_command(
@@ -35,17 +36,27 @@ def run_command(
     errors = Console(stderr=True)
     try:
         study = load(file, sets=sets, seed=seed, replications=replications)
-    except ScenarioErrors as problems:
-        print(problems, file=sys.stderr)
+    except ScenarioErrors as errors_found:
+        print(errors_found, file=sys.stderr)
         return 2
-    folder = RunFolder(out or Path("runs") / file.stem)
+    wrong = problems(study)
+    if wrong:
+        print("\n".join(wrong), file=sys.stderr)
+        return 2
+    try:
+        folder = RunFolder(out or Path("runs") / file.stem)
+    except FolderError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    if engine == "kernel" and not quiet and not is_compiled():
+        print("compiling the kernel, once: about 20 s", file=sys.stderr)
     signal.signal(signal.SIGTERM, _terminate)
     try:
         with _progress(errors, quiet) as bar:
             result = run_study(study, folder.path, workers, chunks, engine, bar.report)
         write_results(result, folder.path)
         peak_figure(result.series, result.summary, result.context, folder.path / "peak.png")
-    except (ModelError, ProfileError, PolicyError, NoProgressError) as problem:
+    except (PolicyError, NoProgressError) as problem:
         folder.discard()
         print(f"{file}: {problem}", file=sys.stderr)
         return 2
@@ -57,7 +68,9 @@ def run_command(
         raise
     target = folder.publish()
     print_report(result.summary, result.context, console)
-    console.print(f"wrote {target}/ (summary.json, scenario.yaml, peak.png, tables in Parquet)")
+    did = "replaced the run in" if folder.replaces else "wrote"
+    shown = out or Path("runs") / file.stem
+    console.print(f"{did} {shown}/ (summary.json, scenario.yaml, peak.png, tables in Parquet)")
     if not result.complete:
         _say_what_is_missing(result, target)
         return 130

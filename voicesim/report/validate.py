@@ -1,6 +1,5 @@
 """The ``validate`` command: measured against predicted, as a table and as JSON."""
 
-import json
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.experiment.traces import read_runs
 from voicesim.experiment.validate import METRICS, Setting, as_data, compared, validate
 from voicesim.report import words
-from voicesim.report.ladder import progress
+from voicesim.report.ladder import progress, write_json
 
 
 def _ms(seconds: float) -> str:
@@ -62,16 +61,14 @@ def validate_command(
         runs = read_runs(trace, sessions, profile)
         with progress(Console(stderr=True), quiet) as report:
             settings = validate(profile, runs, seeds, buffer, report)
-    except (CalibrationError, ProfileError) as problem:
+        if json_file is not None:
+            write_json(json_file, as_data(profile, settings, trace.name, seeds, buffer))
+    except (CalibrationError, ProfileError, OSError) as problem:
         print(problem, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)
         return 130
-    if json_file is not None:
-        data = as_data(profile, settings, trace.name, seeds, buffer)
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     print_validation(profile, settings, trace.name, seeds, buffer, console)
     return 0
 

@@ -17,6 +17,7 @@ from typing import Any, get_origin
 import yaml
 from pydantic import ValidationError
 
+from .checks import contradictions, partial, unused_refusal
 from .errors import (
     Path,
     Problem,
@@ -29,7 +30,7 @@ from .errors import (
     shown,
     unknown,
 )
-from .schema import Scenario, contradictions, partial, unused_refusal
+from .schema import Scenario
 from .units import Distribution
 
 MOST_NODES = 200_000

@@ -54,6 +54,11 @@ if CACHE_FOLDER is not None:
     setattr(numba.config, "CACHE_DIR", str(CACHE_FOLDER))  # noqa: B010
 
 
+def is_compiled() -> bool:
+    """True when the cache holds the event loop, so that a run starts at once."""
+    return CACHE_FOLDER is not None and any(CACHE_FOLDER.rglob("loop.run-*.nbi"))
+
+
 def compiled(function):
     """njit with IEEE order kept (no fastmath) and, where a folder can be written, a cache."""
     return numba.njit(cache=CACHE_FOLDER is not None, error_model="numpy")(function)

@@ -1,0 +1,203 @@
+"""What is wrong between fields that are each fine.
+
+``contradictions`` reads a scenario that may be whole or have ``HOLE`` where a field could not be
+read; ``partial`` makes such a scenario.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from .arrivals import WINDOW, Burst, Closed, Diurnal, Surge, Trace
+from .cluster import Gpu
+from .errors import Path, bare, branches, is_model, shown, unknown
+from .policies import AdmitAll, Cap, CapQueue
+from .units import constant
+from .workload import Refused
+
+
+class Hole:
+    """Stands where a field could not be read: every question to it is answered with no."""
+
+    def __getattr__(self, name: str) -> Hole:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *_: Any) -> Hole:
+        return self
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def _no(self, other: Any) -> bool:
+        return False
+
+    def _hole(self, other: Any) -> Hole:
+        return self
+
+    __lt__ = __le__ = __gt__ = __ge__ = _no
+    __eq__ = __ne__ = _no
+    __hash__ = None  # type: ignore[assignment]
+    __add__ = __radd__ = __mul__ = __rmul__ = _hole
+
+
+HOLE = Hole()
+
+
+def partial(kind: Any, data: Any, context: dict[str, Any]) -> Any:
+    """Read as much of ``data`` as can be read, with ``HOLE`` for the rest."""
+    try:
+        return TypeAdapter(kind).validate_python(data, context=context)
+    except ValidationError:
+        pass
+    if not isinstance(data, dict):
+        return HOLE
+    kind = bare(kind)
+    if get_origin(kind) is dict:
+        return {name: partial(get_args(kind)[1], each, context) for name, each in data.items()}
+    named = data.get("kind")
+    model: Any = branches(kind).get(named, kind) if isinstance(named, str) else kind
+    if not is_model(model):
+        return HOLE
+    values: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        if name in data:
+            tag = Field(discriminator=field.discriminator)
+            whole_type = Annotated[field.annotation, tag, *field.metadata]  # type: ignore
+            values[name] = partial(whole_type, data[name], context)
+        elif field.is_required():
+            values[name] = HOLE
+        else:
+            values[name] = field.get_default(call_default_factory=True, validated_data=values)
+    return model.model_construct(set(data) & set(values), **values)
+
+
+def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
+    """(path, sentence) for everything wrong between the fields of one scenario."""
+    if s.warmup >= s.horizon:
+        yield ("warmup",), f"must be less than horizon ({s.horizon:g}s); found {s.warmup:g}s"
+    yield from _workload(s.workload, s.horizon)
+    yield from _cluster(s.cluster)
+    player = s.listener.player
+    need = max((x for x in (player.prebuffer, player.rebuffer) if x is not HOLE), default=0.0)
+    if player.max_queue is not None and player.max_queue < need:
+        text = f"must hold at least prebuffer and rebuffer ({need:g}s), or nothing ever plays"
+        yield ("listener", "player", "max_queue"), text
+    admission = s.policies.admission
+    if isinstance(admission, Cap | CapQueue):
+        for pool in _named(s.cluster.pools).values():
+            if admission.streams > pool.engine.max_num_seqs:
+                yield (
+                    ("policies", "admission", "streams"),
+                    f"{admission.streams} is more than the engine's max_num_seqs "
+                    f"({pool.engine.max_num_seqs}), so the cap never bites",
+                )
+
+
+def _named(found: Any) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def _given(part: Any, name: str) -> bool:
+    return isinstance(part, BaseModel) and name in part.model_fields_set
+
+
+def _workload(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
+    at: Path = ("workload",)
+    arrivals, said = w.arrivals, w.utterance
+    traced = arrivals.columns if isinstance(arrivals, Trace) else {}
+    lengths = [name for name in ("tokens", "audio_s") if name in traced]
+    lawful = ("audio", "tokens") if said is not HOLE else ()
+    both = [name for name in lawful if getattr(said, name) is not None]
+    unread = bool(lengths) or arrivals is HOLE or (isinstance(arrivals, Trace) and not traced)
+    if len(lengths) == 2:
+        yield (*at, "arrivals", "file"), "has both tokens and audio_s; keep one of them"
+    if lengths and both:
+        for name in both:
+            yield (*at, "utterance", name), f"never used: the trace gives {lengths[0]}"
+    elif not unread and len(both) != 1 and said is not HOLE:
+        found = "both" if both else "neither"
+        yield (*at, "utterance"), f"give exactly one of audio and tokens; found {found}"
+    if "prompt_tokens" in traced and _given(said, "prompt_tokens"):
+        yield (*at, "utterance", "prompt_tokens"), "never used: the trace gives prompt_tokens"
+    if isinstance(arrivals, Closed):
+        if _given(w, "utterances_per_session"):
+            text = "never used: the callers of a closed loop speak for ever"
+            yield (*at, "utterances_per_session"), text
+    elif w.utterances_per_session == constant(1) and w.think not in (HOLE, constant(0)):
+        text = "never used: utterances_per_session is 1, so nobody speaks twice"
+        yield (*at, "think"), text
+    if isinstance(arrivals, Surge) and arrivals.peak < arrivals.base:
+        text = f"is less than base ({arrivals.base:g}/s); found {arrivals.peak:g}/s"
+        yield (*at, "arrivals", "peak"), text
+    if isinstance(arrivals, Burst) and arrivals.at >= horizon:
+        yield (*at, "arrivals", "at"), f"comes after the horizon ({horizon:g}s): nobody would call"
+    poisson = isinstance(arrivals, Surge | Diurnal) and arrivals.dispersion == 1
+    if poisson and arrivals.dispersion_window not in (HOLE, WINDOW):
+        yield (*at, "arrivals", "dispersion_window"), "never used: dispersion is 1"
+
+
+def _cluster(c: Any) -> Iterator[tuple[Path, str]]:
+    at: Path = ("cluster",)
+    gpus, pools = _named(c.gpus), _named(c.pools)
+    for group, names in (("gpus", gpus), ("pools", pools)):
+        for name in names:
+            if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+                text = "a name is made of letters, digits, - and _"
+                yield (*at, group, name), text
+    if isinstance(c.gpus, dict) and not gpus:
+        yield (*at, "gpus"), "needs at least one kind of card"
+    if isinstance(c.pools, dict) and len(pools) != 1:
+        yield (*at, "pools"), f"exactly one pool for now; found {len(pools)}"
+    for name, pool in pools.items():
+        if pool is not HOLE:
+            yield from _pool((*at, "pools", name), pool, gpus)
+
+
+def _pool(at: Path, pool: Any, gpus: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    engine, codec = pool.engine, pool.codec
+    if isinstance(pool.on, str) and gpus:
+        if pool.on not in gpus:
+            yield (*at, "on"), unknown(pool.on, gpus, f"unknown GPU {shown(pool.on)}")
+        else:
+            yield from _card(at, pool, gpus[pool.on])
+    if codec is not None and _given(pool, "chunk") and pool.chunk is not None:
+        yield (*at, "chunk"), "never used: codec.chunk is given; keep one of them"
+    share = _given(engine, "memory") and engine.memory is not None
+    if share and engine.kv_blocks not in (HOLE, None):
+        yield (*at, "engine", "memory"), "never used: kv_blocks is given; keep one of them"
+    if engine.max_num_batched_tokens < engine.max_num_seqs:
+        yield (
+            (*at, "engine", "max_num_batched_tokens"),
+            f"{engine.max_num_batched_tokens} is less than max_num_seqs ({engine.max_num_seqs})",
+        )
+    if codec is not None and codec.batch.cap == 1 and codec.batch.window > 0:
+        yield (*at, "codec", "batch", "window"), "never used: batch.cap is 1"
+
+
+def _card(at: Path, pool: Any, gpu: Any) -> Iterator[tuple[Path, str]]:
+    other = pool.codec is not None and pool.codec.on == "other_gpu"
+    cards = pool.replicas * (2 if other else 1)
+    if cards > gpu.count:
+        extra = " with a second card each for the codec" if other else ""
+        text = f"{pool.replicas} replicas{extra} need {cards} cards; there are {gpu.count}"
+        yield (*at, "replicas"), text
+    known = gpu.preset is not HOLE and gpu.memory is not HOLE and isinstance(gpu, Gpu)
+    if pool.engine.kv_blocks is None and known and gpu.memory_bytes is None:
+        text = f"the memory of {pool.on!r} is not known; "
+        yield (*at, "engine"), f"{text}give cluster.gpus.{pool.on}.memory or engine.kv_blocks"
+
+
+def unused_refusal(scenarios: Sequence[Any]) -> bool:
+    """Whether ``refused`` is described although no variant ever refuses anybody."""
+    described = any(isinstance(s.workload.refused, Refused) for s in scenarios)
+    sure = all(isinstance(s.policies.admission, AdmitAll) for s in scenarios)
+    return described and sure

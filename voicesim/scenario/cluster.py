@@ -1,0 +1,264 @@
+"""The machines and what runs on them: cards, engines, codec stages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+from pydantic_core.core_schema import ValidationInfo
+
+from . import presets
+from .errors import shown, unknown, wrong
+from .part import Part, named_file
+from .units import Count, Duration, Fraction, Money, Natural, Size, whole
+
+
+def _preset(value: Any) -> Any:
+    if value is not None and value not in list(presets.GPUS):
+        raise wrong(unknown(value, presets.GPUS, f"unknown GPU preset {shown(value)}"))
+    return value
+
+
+class Gpu(Part):
+    """A kind of card and how many of it there are."""
+
+    preset: Annotated[
+        str | None,
+        BeforeValidator(_preset),
+        WithJsonSchema({"enum": [*presets.GPUS, None]}),
+    ] = Field(default=None, description="Card whose published figures are used; default none.")
+    count: Count = Field(default=1, description="Cards; default 1.")
+    price: Money | None = Field(
+        default=None, description="Money per card and hour; default the preset's, else unknown."
+    )
+    memory: Size | None = Field(
+        default=None, description="Device memory (bytes); default the preset's, else unknown."
+    )
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Device memory, given or the preset's."""
+        if self.memory is not None or self.preset is None:
+            return self.memory
+        return presets.GPUS[self.preset].memory_bytes
+
+    @property
+    def price_per_hour(self) -> float | None:
+        """Money per card and hour, given or the preset's."""
+        if self.price is not None or self.preset is None:
+            return self.price
+        return presets.GPUS[self.preset].price
+
+
+def _capture(value: Any) -> Any:
+    names = ("vllm", "none", "profile")
+    if isinstance(value, list) and value:
+        sizes = [whole(1)(each) for each in value]
+        if sizes != sorted(set(sizes)):
+            raise wrong("sizes must rise")
+        return sizes
+    if value not in names:
+        raise wrong(f"expected {', '.join(names)} or a list of sizes; found {shown(value)}")
+    return value
+
+
+class Engine(Part):
+    """One continuous-batching engine."""
+
+    kind: Literal["vllm_v1"] = Field(
+        default="vllm_v1", description="Scheduler rules: those of vLLM V1."
+    )
+    profile: str = Field(
+        description="Step cost file; beside the scenario, or in the working directory or the "
+        "repository."
+    )
+    max_num_seqs: Count = Field(
+        default=256, description="Streams in the batch at most; default 256."
+    )
+    max_num_batched_tokens: Count = Field(
+        default=2048, description="Tokens in one step at most, at least max_num_seqs; default 2048."
+    )
+    block_size: Count = Field(default=16, description="Tokens in a KV block; default 16.")
+    kv_blocks: Count | None = Field(
+        default=None,
+        description="KV blocks, given directly; default none: what `memory` leaves room for.",
+    )
+    memory: Fraction | None = Field(
+        default_factory=lambda given: 0.9 if given.get("kv_blocks") is None else None,
+        description="Share of the card's memory the engine takes, 0 to 1; default 0.9, "
+        "or none when kv_blocks is given.",
+    )
+    reserve_full_prompt: bool = Field(
+        default=True,
+        description="Start a stream only when its whole prompt fits in KV; default true.",
+    )
+    scheduling: Literal["synchronous", "overlapped", "profile"] = Field(
+        default="profile",
+        description="Whether host work hides behind the GPU; default as the profile.",
+    )
+    capture_sizes: Annotated[
+        Literal["vllm", "none", "profile"] | list[int],
+        BeforeValidator(_capture),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"enum": ["vllm", "none", "profile"]},
+                    {"type": "array", "items": {"type": "integer", "minimum": 1}},
+                ]
+            }
+        ),
+    ] = Field(
+        default="profile",
+        description="CUDA graph batch sizes: vllm's list, none, a list, or as the profile "
+        "(default).",
+    )
+    noise: bool = Field(
+        default=True, description="Step times vary as the profile says; default true."
+    )
+    max_tokens: Count = Field(
+        default=4096, description="Decode steps of one stream at most; default 4096."
+    )
+    _path: Path | None = PrivateAttr(None)
+
+    @field_validator("profile")
+    @classmethod
+    def _exists(cls, value: str, info: ValidationInfo) -> str:
+        named_file(value, info)
+        return value
+
+    @model_validator(mode="after")
+    def _remember(self, info: ValidationInfo) -> Engine:
+        self._path = named_file(self.profile, info).resolve()
+        return self
+
+    @property
+    def profile_path(self) -> Path:
+        """Where the profile was found."""
+        return self._path or Path(self.profile)
+
+
+class Chunk(Part):
+    """How many frames each piece of audio holds, in frames (decode steps)."""
+
+    first: Count = Field(description="Frames of the first chunk.")
+    ramp: list[Count] = Field(
+        default_factory=list, description="Frames of the chunks after it, in order; default none."
+    )
+    steady: Count = Field(description="Frames of every later chunk.")
+
+
+class CodecBatch(Part):
+    """How chunks are gathered into one codec call."""
+
+    cap: Count = Field(default=1, description="Chunks in one call at most; default 1.")
+    window: Duration = Field(
+        default=0.0, description="How long a call waits for more chunks (s); default 0."
+    )
+
+
+class Fifo(Part):
+    """First come, first served."""
+
+    kind: Literal["fifo"] = Field(default="fifo", description="First come, first served.")
+
+
+class Window(Part):
+    """Only so many streams in the codec at a time."""
+
+    kind: Literal["window"] = Field(default="window", description="A bounded number of streams.")
+    streams: Count = Field(description="Streams served at a time; the others wait.")
+
+
+class Edf(Part):
+    """The listener whose buffer runs out first is served first."""
+
+    kind: Literal["edf"] = Field(default="edf", description="Earliest end of buffered audio first.")
+
+
+AnyQueue = Annotated[Fifo | Window | Edf, Field(discriminator="kind")]
+
+
+class CodecCost(Part):
+    """Seconds of one codec call."""
+
+    floor: Duration = Field(description="Seconds of any call.")
+    per_row: Duration = Field(default=0.0, description="Seconds more per chunk in it; default 0.")
+    per_frame: Duration = Field(default=0.0, description="Seconds more per frame in it; default 0.")
+
+
+class Codec(Part):
+    """The stage that turns decoded frames into audio."""
+
+    chunk: Chunk = Field(description="Frames of each chunk of audio.")
+    left_context: Natural = Field(
+        default=0, description="Earlier frames computed again with each chunk; default 0."
+    )
+    batch: CodecBatch = Field(
+        default=CodecBatch(), description="Batching; default one chunk at a time."
+    )
+    workers: Count = Field(
+        default=1, description="Codec calls running at once per replica; default 1."
+    )
+    queue: AnyQueue = Field(default=Fifo(), description="Who is served next; default fifo.")
+    on: Literal["same_gpu", "other_gpu"] = Field(
+        default="same_gpu", description="Whether it shares the engine's card; default same_gpu."
+    )
+    cost: CodecCost | None = Field(
+        default=None, description="Cost of a call, instead of the profile's; default none."
+    )
+
+
+class Pool(Part):
+    """Equal replicas of one engine, each on its own card."""
+
+    replicas: Count = Field(default=1, description="Engines; each takes one card; default 1.")
+    on: str = Field(description="Name of the GPU kind, one of cluster.gpus.")
+    engine: Engine = Field(description="The engine of each replica.")
+    codec: Codec | None = Field(
+        default=None,
+        description="The codec stage; default none: audio leaves as soon as it is decoded.",
+    )
+    chunk: Chunk | None = Field(
+        default_factory=lambda given: (
+            Chunk(first=1, steady=1) if given.get("codec") is None else None
+        ),
+        description="Frames of each chunk when there is no codec; default one frame each.",
+    )
+
+    @property
+    def chunks(self) -> Chunk:
+        """The chunk sizes in force, the codec's or the pool's own."""
+        found = self.codec.chunk if self.codec else self.chunk
+        assert found is not None
+        return found
+
+    @property
+    def cards(self) -> int:
+        """Cards the pool occupies."""
+        other = self.codec is not None and self.codec.on == "other_gpu"
+        return self.replicas * (2 if other else 1)
+
+
+class Cluster(Part):
+    """The cards and what runs on them."""
+
+    gpus: dict[str, Gpu] = Field(description="Kinds of card, by a name of your own.")
+    pools: dict[str, Pool] = Field(description="Engines, by a name of your own; exactly one.")
+
+    @property
+    def pool(self) -> Pool:
+        """The one pool."""
+        return next(iter(self.pools.values()))
+
+    @property
+    def gpu(self) -> Gpu:
+        """The cards of the one pool."""
+        return self.gpus[self.pool.on]

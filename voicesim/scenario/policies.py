@@ -1,0 +1,119 @@
+"""What the operator decides: who may come in, and to which replica."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from .errors import shown, wrong
+from .part import Part
+from .units import Count, Duration, Natural, PositiveDuration
+
+
+def _policy_name(value: Any) -> Any:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
+        raise wrong(f"expected package.module:ClassName; found {shown(value)}")
+    return value
+
+
+class Custom(Part):
+    """A Python class of the user's own."""
+
+    kind: Literal["custom"] = Field(
+        default="custom", description="A class of your own; may be left out."
+    )
+    policy: Annotated[str, BeforeValidator(_policy_name), WithJsonSchema({"type": "string"})] = (
+        Field(description="The class, as package.module:ClassName.")
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Keyword arguments it is made with; default none."
+    )
+
+
+class AdmitAll(Part):
+    """Nobody is refused."""
+
+    kind: Literal["admit_all"] = Field(default="admit_all", description="Nobody is refused.")
+
+
+class Cap(Part):
+    """At most so many streams on an engine; the next caller is refused."""
+
+    kind: Literal["cap"] = Field(default="cap", description="A bound on live streams.")
+    streams: Count = Field(description="Live streams per replica at most.")
+
+
+class CapQueue(Part):
+    """At most so many streams on an engine; the next caller waits, for a time."""
+
+    kind: Literal["cap_queue"] = Field(
+        default="cap_queue", description="A bound, with a queue behind it."
+    )
+    streams: Count = Field(description="Live streams per replica at most.")
+    deadline: PositiveDuration = Field(description="Wait after which a caller is refused (s).")
+    max_waiting: Natural | None = Field(
+        default=None, description="Callers waiting at most; default none: no bound."
+    )
+
+
+class Slack(Part):
+    """Admit only while every live stream keeps its lead over its listener."""
+
+    kind: Literal["slack"] = Field(default="slack", description="Keep every live stream ahead.")
+    lead: Duration = Field(
+        default=0.25, description="Audio ahead of the listener (s); default 250ms."
+    )
+
+
+class RoundRobin(Part):
+    """Each replica in turn."""
+
+    kind: Literal["round_robin"] = Field(default="round_robin", description="Each replica in turn.")
+
+
+class LeastStreams(Part):
+    """The replica with the fewest live streams."""
+
+    kind: Literal["least_streams"] = Field(
+        default="least_streams", description="Fewest live streams."
+    )
+
+
+class PowerOfTwo(Part):
+    """The better of two replicas drawn at random."""
+
+    kind: Literal["power_of_two"] = Field(
+        default="power_of_two", description="Better of two at random."
+    )
+
+
+def _or_custom(value: Any) -> Any:
+    """``{policy: ...}`` needs no kind."""
+    if isinstance(value, dict) and "policy" in value and "kind" not in value:
+        return {"kind": "custom", **value}
+    return value
+
+
+AnyAdmission = Annotated[
+    AdmitAll | Cap | CapQueue | Slack | Custom,
+    Field(discriminator="kind"),
+    BeforeValidator(_or_custom),
+]
+AnyRouting = Annotated[
+    RoundRobin | LeastStreams | PowerOfTwo | Custom,
+    Field(discriminator="kind"),
+    BeforeValidator(_or_custom),
+]
+
+
+class Policies(Part):
+    """What the operator decides."""
+
+    admission: AnyAdmission = Field(
+        default=AdmitAll(), description="Who may come in; default admit_all."
+    )
+    routing: AnyRouting = Field(
+        default=LeastStreams(), description="To which replica; default least_streams."
+    )

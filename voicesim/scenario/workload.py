@@ -1,0 +1,102 @@
+"""Who calls, what they say, how long they wait."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_serializer
+
+from .arrivals import AnyArrivals, Closed, Trace
+from .part import Part
+from .units import (
+    LAW_SCHEMA,
+    WRITTEN,
+    Distribution,
+    Duration,
+    Factor,
+    Natural,
+    above_zero,
+    constant,
+    duration,
+    law,
+    number,
+)
+
+AudioLaw = Annotated[Distribution, law(above_zero(duration)), WRITTEN, LAW_SCHEMA]
+TimeLaw = Annotated[Distribution, law(duration), WRITTEN, LAW_SCHEMA]
+PatienceLaw = Annotated[Distribution, law(above_zero(duration)), WRITTEN, LAW_SCHEMA]
+CountLaw = Annotated[Distribution, law(number, least=1, whole_numbers=True), WRITTEN, LAW_SCHEMA]
+
+
+class Utterance(Part):
+    """What one request says, by the length of its audio or by its decode steps."""
+
+    audio: AudioLaw | None = Field(
+        default=None, description="Audio of one utterance (s); give this or `tokens`; default none."
+    )
+    tokens: CountLaw | None = Field(
+        default=None,
+        description="Decode steps of one utterance; give this or `audio`; default none.",
+    )
+    prompt_tokens: CountLaw = Field(
+        default=constant(32), description="Prompt tokens of one utterance; default 32."
+    )
+
+
+class Retry(Part):
+    """How a refused caller tries again."""
+
+    attempts: Natural = Field(default=0, description="Further attempts after the first; default 0.")
+    backoff: Duration = Field(
+        default=1.0, description="Wait before the first of them (s); default 1s."
+    )
+    factor: Factor = Field(default=2.0, description="What each wait is multiplied by; default 2.")
+    jitter: Literal["none", "full"] = Field(
+        default="none",
+        description="full: each wait is uniform between 0 and its value; default none.",
+    )
+
+
+class Refused(Part):
+    """What a refused caller does."""
+
+    retry: Retry = Field(default=Retry(), description="Trying again; default never.")
+    then: Literal["leave", "standby_voice"] = Field(
+        default="leave", description="In the end: leave, or hear the standby voice; default leave."
+    )
+
+
+class Workload(Part):
+    """Who calls, what they say, how long they wait."""
+
+    kind: Literal["tts"] = Field(default="tts", description="Text to speech, the only kind so far.")
+    arrivals: AnyArrivals = Field(description="When sessions start.")
+    utterance: Utterance = Field(
+        default=Utterance(),
+        description="What one utterance is; no default unless the trace gives tokens or audio_s.",
+    )
+    utterances_per_session: CountLaw = Field(
+        default=constant(1), description="Utterances of one session; default 1."
+    )
+    think: TimeLaw = Field(
+        default=constant(0),
+        description="Pause between the end of one utterance and the next request (s); default 0.",
+    )
+    patience: PatienceLaw | None = Field(
+        default=None,
+        description="How long a caller waits for first audio before hanging up (s); "
+        "default none: for ever.",
+    )
+    refused: Refused | None = Field(
+        default=None, description="What a refused caller does; default none: leaves at once."
+    )
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either, so that the result can be read back."""
+        data = handler(self)
+        if isinstance(self.arrivals, Closed):
+            data.pop("utterances_per_session", None)
+        if isinstance(self.arrivals, Trace) and "prompt_tokens" in self.arrivals.columns:
+            data["utterance"].pop("prompt_tokens", None)
+        return data
