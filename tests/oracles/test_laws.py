@@ -193,9 +193,9 @@ def test_memory_comes_back_and_exhaustion_ends(seed, spare):
 
 
 def test_a_stream_that_cannot_fit_fails_at_once():
-    """prompt + tokens beyond the whole pool of blocks: refused by the engine, not waited for."""
+    """prompt + tokens - 1 (the last is not computed) beyond all blocks: fails, does not wait."""
     spec = spec_of(step_of(lambda n: 0.01), block_size=4, blocks=4)
-    r = play(spec, tape_of([0.0, 0.0], [13, 12], [4, 4]))
+    r = play(spec, tape_of([0.0, 0.0], [14, 13], [4, 4]))
     assert r.utterance_i[:, at.R_OUTCOME].tolist() == [at.FAILED_OUTCOME, at.COMPLETED]
 
 

@@ -63,10 +63,27 @@ cluster:
 """
 
 
+PROFILE = """\
+schema: voicesim-profile/1
+name: test
+form: fitted
+token_audio_s: 0.08
+decode: {memory_s: {value: 0.007, origin: assumed}}
+codec:
+  floor_s: {value: 0.006, origin: assumed}
+  per_row_s: {value: 0.001, origin: assumed}
+  per_frame_s: {value: 0.0001, origin: assumed}
+memory:
+  weight_bytes: {value: 3.4e+9, origin: assumed}
+  kv_bytes_per_token: {value: 114688, origin: assumed}
+  overhead_bytes: {value: 0, origin: assumed}
+"""
+
+
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str], Path]:
-    """Write a scenario beside an empty profile."""
-    (tmp_path / "profile.yaml").touch()
+    """Write a scenario beside a small profile."""
+    (tmp_path / "profile.yaml").write_text(PROFILE)
 
     def to_file(text: str) -> Path:
         path = tmp_path / "case.yaml"
