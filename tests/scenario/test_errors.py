@@ -23,7 +23,7 @@ def test_everything_is_listed_at_once(refused):
             tts:
               replicas: 3
               on: h10
-              engine: {profile: profil.yaml, max_num_seq: 8, memory: 35}
+              engine: {profile: profil.yaml, block_siz: 8, memory: 35}
               codec:
                 chunk: {first: 0}
                 on: same
@@ -47,8 +47,8 @@ def test_everything_is_listed_at_once(refused):
         "case.yaml:12: cluster.pools.tts.engine.profile: no such file: 'profil.yaml'; did you "
         "mean 'profile.yaml'?",
         "case.yaml:12: cluster.pools.tts.engine.memory: must lie between 0 and 1; found 35",
-        "case.yaml:12: cluster.pools.tts.engine.max_num_seq: unknown key; did you mean "
-        "'max_num_seqs'? allowed: kind, profile,",
+        "case.yaml:12: cluster.pools.tts.engine.block_siz: unknown key; did you mean "
+        "'block_size'? allowed: kind, profile,",
         "case.yaml:14: cluster.pools.tts.codec.chunk.first: expected a whole number of at least 1",
         "case.yaml:14: cluster.pools.tts.codec.chunk.steady: missing",
         "case.yaml:15: cluster.pools.tts.codec.on: unknown name 'same'; did you mean 'same_gpu'?",
@@ -207,8 +207,171 @@ def test_a_billion_laughs_is_refused():
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(ScenarioErrors, match="cannot be read"):
+    with pytest.raises(ScenarioErrors, match=r"cannot be read: No such file or directory$"):
         load(tmp_path / "none.yaml")
+    (tmp_path / "holiday.yaml").touch()
+    (tmp_path / "holidays").mkdir()
+    with pytest.raises(ScenarioErrors, match=r"did you mean '.*holiday\.yaml'\?$"):
+        load(tmp_path / "holliday.yaml")
+    with pytest.raises(ScenarioErrors, match=r"cannot be read: Is a directory$"):
+        load(tmp_path / "holidays")
+
+
+@pytest.mark.parametrize(
+    "name", ["../out", "a/b", "/etc/x", ".hidden", "a..b", "a b", "-x", "é", "x" * 65, "a\\b"]
+)
+def test_a_variant_name_that_is_no_file_name(refused, name):
+    [line] = refused(PLAIN + f"variants:\n  good: {{}}\n  '{name}': {{}}\n")
+    assert line.startswith("case.yaml:13: variants: the name ")
+    assert "cannot name a file: use letters, digits" in line
+
+
+@pytest.mark.parametrize("name", ["a", "A-1_b.c", "0.5", "x" * 64])
+def test_a_variant_name_that_is_one(read, name):
+    assert list(read(PLAIN + f"variants:\n  '{name}': {{}}\n").variants) == [name]
+
+
+POISSON = "workload.arrivals={kind: poisson, rate: %s}"
+CLOSED = "workload.arrivals={kind: closed, callers: %s}"
+
+
+@pytest.mark.parametrize(
+    ("sets", "line"),
+    [
+        (
+            [POISSON % "1e6/s"],
+            "workload.arrivals: makes 600,000,000 utterances in the 600s of the horizon "
+            "(600,000,000 sessions of 1 each); 50,000,000 at most",
+        ),
+        (
+            [POISSON % "100/s", "workload.utterances_per_session={geometric: {mean: 1e6}}"],
+            "workload.arrivals: makes 60,000,000,000 utterances",
+        ),
+        ([CLOSED % 1_000_000], "workload.arrivals: makes 150,000,000 utterances"),
+        (
+            [CLOSED % 1_000_000, "workload.utterance={tokens: 10}"],
+            "workload.arrivals: makes 6,000,000,000 utterances",
+        ),
+        ([CLOSED % 1_000_001], "workload.arrivals.callers: expected a whole number of at most"),
+        (
+            ["workload.arrivals={kind: closed, callers: 2, stagger: 1h}"],
+            "workload.arrivals.stagger: must be less than horizon (600s)",
+        ),
+        (
+            ["workload.arrivals={kind: burst, size: 1000001}"],
+            "workload.arrivals.size: expected a whole number of at most 1000000; found 1000001",
+        ),
+        (
+            ["workload.arrivals={kind: gamma, rate: 1/s, dispersion: 2, dispersion_window: 1us}"],
+            "workload.arrivals.dispersion_window: makes 600,000,000 windows",
+        ),
+        (
+            ["series.resolution=1ms"],
+            "series.resolution: makes 1,200,000 points from the start to the end of drain; "
+            "1,000,000 at most",
+        ),
+        (["horizon=1000d"], "series.resolution: makes 86,400,600 points"),
+        (["cluster.gpus.card.count=10001"], "cluster.gpus.card.count: expected"),
+        (["cluster.pools.tts.replicas=2000000000"], "cluster.pools.tts.replicas: expected"),
+        (["replications=2000000000"], "replications: expected a whole number of at most 10000"),
+        (["cluster.pools.tts.engine.max_num_seqs=65537"], "cluster.pools.tts.engine.max_num_seqs"),
+        (
+            ["cluster.pools.tts.engine.max_num_batched_tokens=1048577"],
+            "cluster.pools.tts.engine.max_num_batched_tokens: expected",
+        ),
+        (["cluster.pools.tts.engine.block_size=10001"], "cluster.pools.tts.engine.block_size"),
+        (["cluster.pools.tts.engine.max_tokens=2000000"], "cluster.pools.tts.engine.max_tokens"),
+        (
+            ["workload.refused={retry: {attempts: 101}}", "policies.admission={kind: slack}"],
+            "workload.refused.retry.attempts: expected a whole number of at most 100; found 101",
+        ),
+        (
+            ["cluster.pools.tts.chunk={first: 100001, ramp: [2, 100001], steady: 100001}"],
+            "cluster.pools.tts.chunk.ramp.1: expected a whole number of at most 100000",
+        ),
+        (
+            [
+                "cluster.pools.tts.codec={chunk: {first: 1, steady: 1}, workers: 1000, "
+                "batch: {cap: 65536}}"
+            ],
+            "cluster.pools.tts.codec.batch.cap: replicas x workers x batch.cap is 65,536,000; "
+            "10,000,000 at most",
+        ),
+    ],
+)
+def test_what_would_not_fit_into_memory(refused, sets, line):
+    found = refused(PLAIN, *sets)
+    assert any(f": {line}" in each for each in found), found
+
+
+def test_the_largest_that_still_run(read):
+    found = read(PLAIN, POISSON % "83000/s", "series.resolution=2ms", "cluster.gpus.card.count=1e4")
+    assert found.variants["base"].workload.arrivals.expected(600) == 49_800_000
+
+
+@pytest.mark.parametrize(
+    ("header", "near"),
+    [
+        ("t_s,audioo_s", "'audioo_s'; did you mean 'audio_s'"),
+        ("t_s, tokens", "' tokens'; did you mean 'tokens'"),
+        ("t_s,tokens,prompt_token", "'prompt_token'; did you mean 'prompt_tokens'"),
+        ("t_s,AUDIO_S", "'AUDIO_S'; did you mean 'audio_s'"),
+    ],
+)
+def test_a_misspelt_column_of_a_trace(refused, tmp_path, header, near):
+    (tmp_path / "t.csv").write_text(f"{header}\n0,1,1\n")
+    line = PLAIN.replace("{kind: poisson, rate: 2/s}", "{kind: trace, file: t.csv}")
+    [found] = refused(line)
+    expected = f"case.yaml:3: workload.arrivals.file: t.csv:1: unknown column {near}?"
+    assert found == expected
+
+
+@pytest.mark.parametrize("header", ["t_s,who,city", "t_s,tokens,n_tokens", "t_s,audio_s,audio2_s"])
+def test_other_columns_of_a_trace(read, tmp_path, header):
+    (tmp_path / "t.csv").write_text(f"{header}\n0,1,1\n")
+    own = ", utterance: {audio: 4s}" if "who" in header else ""
+    found = read(PLAIN, f"workload={{arrivals: {{kind: trace, file: t.csv}}{own}}}")
+    assert found.variants["base"].workload.arrivals.expected(600) == 1
+
+
+def test_plain_words(refused, tmp_path):
+    (tmp_path / "adir").mkdir()
+    (tmp_path / "nohdr.csv").touch()
+    profile = "cluster.pools.tts.engine.profile"
+    [line] = refused(PLAIN, f"{profile}=adir")
+    assert line.endswith(f"{profile}: expected a file; 'adir' is a directory")
+    [line] = refused(PLAIN, "workload.arrivals={kind: trace, file: adir}", "workload.think=0")
+    assert line.endswith("workload.arrivals.file: expected a file; 'adir' is a directory")
+    [line] = refused(PLAIN, "workload.arrivals={kind: trace, file: nope.csv}")
+    assert "no such file: 'nope.csv' (looked" in line
+    [line] = refused(PLAIN, f"{profile}=profile.yml")
+    assert "no such file: 'profile.yml'; did you mean 'profile.yaml'? (looked" in line
+    [line] = refused(PLAIN + "variants: {}\n")
+    assert line == (
+        "case.yaml:11: variants: is empty; name at least one variant or leave the key out"
+    )
+    [line] = refused(PLAIN + "variantz: {a: {}}\n")
+    assert line.startswith("case.yaml:11: variantz: unknown key; did you mean 'variants'? allowed:")
+    assert line.endswith("series, variants")
+    [line] = refused(PLAIN, "workload.arrivals.raet=1")
+    assert line.endswith("unknown key 'raet'; did you mean 'rate'? allowed: kind, rate")
+    [line] = refused(PLAIN, "policies.admission={policy: 'a:B'}", "policies.admission.option={}")
+    assert line.endswith("did you mean 'options'? allowed: kind, policy, options")
+
+
+@pytest.mark.parametrize("key", ["arrivals", "utterance", "horizon", "cluster", "engine", "gpus"])
+def test_a_misspelt_key_is_said_once(refused, key):
+    slip = key[:-2] + key[-1]
+    [line] = refused(PLAIN.replace(f"{key}:", f"{slip}:"))
+    assert f"{slip}: unknown key; did you mean '{key}'?" in line
+
+
+def test_the_keys_of_another_kind_may_be_set_first(read):
+    sets = ("workload.arrivals.callers=3", "workload.arrivals.kind=closed")
+    with pytest.raises(ScenarioErrors, match=r"rate: unknown key; allowed: kind, callers, stagger"):
+        read(PLAIN, *sets)
+    text = PLAIN.replace("kind: poisson, rate: 2/s", "kind: trace")
+    assert read(text, *sets).variants["base"].workload.arrivals.callers == 3
 
 
 TOKENS = ["", "-1", "0", "3", "1e400", "nan", ".inf", "~", "{}", "[]", "x", "true", "*a", "&a b",

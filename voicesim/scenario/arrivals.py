@@ -21,8 +21,6 @@ from . import presets
 from .errors import choices, shown, unknown, wrong
 from .part import Part, named_file
 from .units import (
-    LONGEST,
-    Count,
     Duration,
     Factor,
     OverOne,
@@ -30,6 +28,7 @@ from .units import (
     PositiveDuration,
     PositiveRate,
     Rate,
+    UpTo1M,
     columns,
     real,
 )
@@ -52,8 +51,8 @@ WindowField = Annotated[
 class Arrivals(Part):
     """When sessions start."""
 
-    def kinks(self) -> list[float]:
-        """Times (s) at which the rate jumps or bends."""
+    def kinks(self, horizon: float) -> list[float]:
+        """Times (s) at which the rate jumps or bends, all those before ``horizon``."""
         return []
 
     def rate_at(self, t: float) -> float:
@@ -62,7 +61,7 @@ class Arrivals(Part):
 
     def expected(self, horizon: float) -> float:
         """Sessions expected to start before ``horizon`` (s)."""
-        cuts = sorted({0.0, horizon, *(t for t in self.kinks() if 0 < t < horizon)})
+        cuts = sorted({0.0, horizon, *(t for t in self.kinks(horizon) if 0 < t < horizon)})
         pairs = itertools.pairwise(cuts)
         return math.fsum((b - a) * self.rate_at((a + b) / 2) for a, b in pairs)
 
@@ -111,7 +110,7 @@ class Surge(Arrivals):
     dispersion: DispersionField = 1.0
     dispersion_window: WindowField = WINDOW
 
-    def kinks(self) -> list[float]:
+    def kinks(self, horizon: float) -> list[float]:
         up = self.at + self.rise
         return [self.at, up, up + self.hold, up + self.hold + self.fall]
 
@@ -177,9 +176,9 @@ class Diurnal(Arrivals):
     dispersion_window: WindowField = WINDOW
     surge: SurgeOnDay | None = Field(default=None, description="A surge on top; default none.")
 
-    def kinks(self) -> list[float]:
+    def kinks(self, horizon: float) -> list[float]:
         first = (1 - self.start_hour % 1) * HOUR
-        hours = [first + i * HOUR for i in range(int(LONGEST / HOUR) + 1)]
+        hours = [first + i * HOUR for i in range(int(horizon / HOUR) + 1)]
         if self.surge:
             up = self.surge.at + self.surge.rise
             down = up + self.surge.hold
@@ -212,7 +211,7 @@ class Burst(Arrivals):
     """A number of callers at once."""
 
     kind: Literal["burst"] = Field(default="burst", description="Many callers at once.")
-    size: Count = Field(description="Callers.")
+    size: UpTo1M = Field(description="Callers.")
     at: Duration = Field(default=0.0, description="Time of the burst (s); default 0.")
     spread: Duration = Field(
         default=0.0,
@@ -230,7 +229,7 @@ class Closed(Arrivals):
     """A fixed number of callers, each speaking again as soon as it has thought."""
 
     kind: Literal["closed"] = Field(default="closed", description="A closed loop of callers.")
-    callers: Count = Field(description="Callers, who speak for ever.")
+    callers: UpTo1M = Field(description="Callers, who speak for ever.")
     stagger: Duration = Field(
         default=0.0,
         description="Time over which they enter, evenly spaced (s); default 0: together.",

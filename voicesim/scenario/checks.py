@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from .arrivals import WINDOW, Burst, Closed, Diurnal, Surge, Trace
 from .cluster import Gpu
-from .errors import Path, bare, branches, is_model, shown, unknown
+from .errors import Path, bare, branches, is_model, meant, shown, unknown
 from .policies import AdmitAll, Cap, CapQueue
 from .units import constant
 from .workload import Refused
@@ -46,10 +46,18 @@ class Hole:
     __lt__ = __le__ = __gt__ = __ge__ = _no
     __eq__ = __ne__ = _no
     __hash__ = None  # type: ignore[assignment]
-    __add__ = __radd__ = __mul__ = __rmul__ = _hole
+    __add__ = __radd__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _hole
 
 
 HOLE = Hole()
+MOST_CALLS = 50_000_000
+"""Utterances of one run at most: all are drawn before it begins."""
+MOST_BINS = 1_000_000
+"""Points of the time series, and windows of a dispersion, at most."""
+MOST_ROWS = 10_000_000
+"""Chunks in all codec calls at once at most."""
+STEP = 0.01
+"""Seconds of audio of a decode step where only the profile knows it: no model makes less."""
 
 
 def partial(kind: Any, data: Any, context: dict[str, Any]) -> Any:
@@ -67,13 +75,14 @@ def partial(kind: Any, data: Any, context: dict[str, Any]) -> Any:
     model: Any = branches(kind).get(named, kind) if isinstance(named, str) else kind
     if not is_model(model):
         return HOLE
+    slips = meant(data, model.model_fields)
     values: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         if name in data:
             tag = Field(discriminator=field.discriminator)
             whole_type = Annotated[field.annotation, tag, *field.metadata]  # type: ignore
             values[name] = partial(whole_type, data[name], context)
-        elif field.is_required():
+        elif field.is_required() or name in slips:
             values[name] = HOLE
         else:
             values[name] = field.get_default(call_default_factory=True, validated_data=values)
@@ -84,7 +93,12 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
     """(path, sentence) for everything wrong between the fields of one scenario."""
     if s.warmup >= s.horizon:
         yield ("warmup",), f"must be less than horizon ({s.horizon:g}s); found {s.warmup:g}s"
+    bins = (s.horizon + s.drain) / s.series.resolution
+    if bins > MOST_BINS:
+        text = f"makes {bins:,.0f} points from the start to the end of drain; {MOST_BINS:,} at most"
+        yield ("series", "resolution"), text
     yield from _workload(s.workload, s.horizon)
+    yield from _crowd(s.workload, s.horizon)
     yield from _cluster(s.cluster)
     player = s.listener.player
     need = max((x for x in (player.prebuffer, player.rebuffer) if x is not HOLE), default=0.0)
@@ -145,6 +159,56 @@ def _workload(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
         yield (*at, "arrivals", "dispersion_window"), "never used: dispersion is 1"
 
 
+def _crowd(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
+    """What would not fit into memory."""
+    at: Path = ("workload", "arrivals")
+    arrivals, length = w.arrivals, w.utterances_per_session
+    if horizon is HOLE or not _whole(arrivals):
+        return
+    if isinstance(arrivals, Closed) and arrivals.stagger >= horizon:
+        text = f"must be less than horizon ({horizon:g}s); found {arrivals.stagger:g}s"
+        yield (*at, "stagger"), text
+    if getattr(arrivals, "dispersion", 1.0) > 1:
+        windows = horizon / arrivals.dispersion_window
+        if windows > MOST_BINS:
+            text = f"makes {windows:,.0f} windows before the horizon; {MOST_BINS:,} at most"
+            yield (*at, "dispersion_window"), text
+    sessions = arrivals.expected(horizon)
+    if isinstance(arrivals, Closed):
+        each = _turns(w, horizon)
+    elif isinstance(arrivals, Trace) and len(arrivals.columns) > 1:
+        each = 1.0  # its rows are the utterances
+    else:
+        each = 0.0 if length is HOLE else length.mean()
+    calls = sessions * each
+    if calls > MOST_CALLS:
+        text = (
+            f"makes {_about(calls)} utterances in the {horizon:g}s of the horizon "
+            f"({_about(sessions)} sessions of {_about(each)} each); {MOST_CALLS:,} at most"
+        )
+        yield at, text
+
+
+def _turns(w: Any, horizon: float) -> float:
+    """Utterances of one caller of a closed loop who waits for nothing; 0 if not known."""
+    said, think = w.utterance, w.think
+    if not _whole(said) or think is HOLE:
+        return 0.0
+    spoken = said.audio.mean() if said.audio else said.tokens.mean() * STEP if said.tokens else 0.0
+    return horizon / (spoken + think.mean()) if spoken > 0 else 0.0
+
+
+def _whole(part: Any) -> bool:
+    """Whether a mapping was read without holes."""
+    if not isinstance(part, BaseModel):
+        return part is not HOLE
+    return all(_whole(value) for value in vars(part).values())
+
+
+def _about(number: float) -> str:
+    return f"{number:,.0f}" if 100 <= number < 1e15 else f"{number:.3g}"
+
+
 def _cluster(c: Any) -> Iterator[tuple[Path, str]]:
     at: Path = ("cluster",)
     gpus, pools = _named(c.gpus), _named(c.pools)
@@ -179,6 +243,11 @@ def _pool(at: Path, pool: Any, gpus: dict[str, Any]) -> Iterator[tuple[Path, str
             (*at, "engine", "max_num_batched_tokens"),
             f"{engine.max_num_batched_tokens} is less than max_num_seqs ({engine.max_num_seqs})",
         )
+    if codec is not None:
+        rows = pool.replicas * codec.workers * codec.batch.cap
+        if rows > MOST_ROWS:
+            text = f"replicas x workers x batch.cap is {rows:,}; {MOST_ROWS:,} at most"
+            yield (*at, "codec", "batch", "cap"), text
     if codec is not None and codec.batch.cap == 1 and codec.batch.window > 0:
         yield (*at, "codec", "batch", "window"), "never used: batch.cap is 1"
 

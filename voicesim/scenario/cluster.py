@@ -18,7 +18,19 @@ from pydantic_core.core_schema import ValidationInfo
 from . import presets
 from .errors import shown, unknown, wrong
 from .part import Part, named_file
-from .units import Count, Duration, Fraction, Money, Natural, Size, whole
+from .units import (
+    Count,
+    Duration,
+    Fraction,
+    Money,
+    Natural,
+    Size,
+    UpTo1Mi,
+    UpTo10K,
+    UpTo64Ki,
+    UpTo100K,
+    whole,
+)
 
 
 def _preset(value: Any) -> Any:
@@ -35,7 +47,7 @@ class Gpu(Part):
         BeforeValidator(_preset),
         WithJsonSchema({"enum": [*presets.GPUS, None]}),
     ] = Field(default=None, description="Card whose published figures are used; default none.")
-    count: Count = Field(default=1, description="Cards; default 1.")
+    count: UpTo10K = Field(default=1, description="Cards; default 1.")
     price: Money | None = Field(
         default=None, description="Money per card and hour; default the preset's, else unknown."
     )
@@ -80,13 +92,13 @@ class Engine(Part):
         description="Step cost file; beside the scenario, or in the working directory or the "
         "repository."
     )
-    max_num_seqs: Count = Field(
+    max_num_seqs: UpTo64Ki = Field(
         default=256, description="Streams in the batch at most; default 256."
     )
-    max_num_batched_tokens: Count = Field(
+    max_num_batched_tokens: UpTo1Mi = Field(
         default=2048, description="Tokens in one step at most, at least max_num_seqs; default 2048."
     )
-    block_size: Count = Field(default=16, description="Tokens in a KV block; default 16.")
+    block_size: UpTo10K = Field(default=16, description="Tokens in a KV block; default 16.")
     kv_blocks: Count | None = Field(
         default=None,
         description="KV blocks, given directly; default none: what `memory` leaves room for.",
@@ -123,7 +135,7 @@ class Engine(Part):
     noise: bool = Field(
         default=True, description="Step times vary as the profile says; default true."
     )
-    max_tokens: Count = Field(
+    max_tokens: UpTo1Mi = Field(
         default=4096, description="Decode steps of one stream at most; default 4096."
     )
     _path: Path | None = PrivateAttr(None)
@@ -148,17 +160,17 @@ class Engine(Part):
 class Chunk(Part):
     """How many frames each piece of audio holds, in frames (decode steps)."""
 
-    first: Count = Field(description="Frames of the first chunk.")
-    ramp: list[Count] = Field(
+    first: UpTo100K = Field(description="Frames of the first chunk.")
+    ramp: list[UpTo100K] = Field(
         default_factory=list, description="Frames of the chunks after it, in order; default none."
     )
-    steady: Count = Field(description="Frames of every later chunk.")
+    steady: UpTo100K = Field(description="Frames of every later chunk.")
 
 
 class CodecBatch(Part):
     """How chunks are gathered into one codec call."""
 
-    cap: Count = Field(default=1, description="Chunks in one call at most; default 1.")
+    cap: UpTo64Ki = Field(default=1, description="Chunks in one call at most; default 1.")
     window: Duration = Field(
         default=0.0, description="How long a call waits for more chunks (s); default 0."
     )
@@ -204,7 +216,7 @@ class Codec(Part):
     batch: CodecBatch = Field(
         default=CodecBatch(), description="Batching; default one chunk at a time."
     )
-    workers: Count = Field(
+    workers: UpTo10K = Field(
         default=1, description="Codec calls running at once per replica; default 1."
     )
     queue: AnyQueue = Field(default=Fifo(), description="Who is served next; default fifo.")
@@ -219,7 +231,7 @@ class Codec(Part):
 class Pool(Part):
     """Equal replicas of one engine, each on its own card."""
 
-    replicas: Count = Field(default=1, description="Engines; each takes one card; default 1.")
+    replicas: UpTo10K = Field(default=1, description="Engines; each takes one card; default 1.")
     on: str = Field(description="Name of the GPU kind, one of cluster.gpus.")
     engine: Engine = Field(description="The engine of each replica.")
     codec: Codec | None = Field(

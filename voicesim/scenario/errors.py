@@ -85,6 +85,14 @@ def unknown(name: Any, allowed: Iterable[Any], what: str = "unknown key") -> str
     return f"{what}{hint} allowed: {choices(options)}"
 
 
+def meant(given: Any, names: Iterable[str]) -> set[str]:
+    """The ``names`` left out of a mapping that its unknown keys come near to: slips of the pen."""
+    names = list(names)
+    unknowns = [str(key)[:100] for key in given if key not in names]
+    close = [difflib.get_close_matches(key, names, n=1, cutoff=0.6) for key in unknowns]
+    return {name for found in close for name in found if name not in given}
+
+
 def bare(kind: Any) -> Any:
     """A type without its annotations and without ``| None``."""
     while get_origin(kind) is Annotated:
@@ -149,17 +157,28 @@ def locate(model: type[BaseModel], loc: Path) -> tuple[Path, Any, Any]:
     return path, here, above
 
 
-def explain(model: type[BaseModel], errors: Iterable[Any]) -> Iterator[tuple[Path, str]]:
-    """(path, sentence) for everything pydantic found when reading ``model``."""
+def explain(
+    model: type[BaseModel], errors: Iterable[Any], beside: Iterable[str] = ()
+) -> Iterator[tuple[Path, str]]:
+    """(path, sentence) for everything pydantic found when reading ``model``.
+
+    beside: keys that may stand at the top of the file and are no fields of the model.
+    """
     for error in errors:
         if error["type"] == "default_factory_not_called":
             continue  # a consequence of another error in the same mapping
         path, here, above = locate(model, error["loc"])
+        above = bare(above)
+        known = list(above.model_fields) if is_model(above) else []
         if error["type"] == "voicesim":
             for below, message in error["ctx"]["found"]:
                 yield path + tuple(below), message
         elif error["type"] in ("union_tag_not_found", "union_tag_invalid"):
             yield (*path, "kind"), _which(error, branches(here))
+        elif error["type"] == "extra_forbidden":
+            yield path, unknown(path[-1], [*known, *(beside if above is model else ())])
+        elif error["type"] == "missing" and path[-1] in meant(error["input"], known):
+            continue  # the unknown key says so
         else:
             yield path, _sentence(error, path, here, above)
 
@@ -173,11 +192,7 @@ def _which(error: Any, tags: Mapping[str, Any]) -> str:
 
 def _sentence(error: Any, path: Path, here: Any, above: Any) -> str:
     kind, value = error["type"], error["input"]
-    if kind == "extra_forbidden":
-        above = bare(above)
-        return unknown(path[-1], above.model_fields if is_model(above) else ())
     if kind == "missing":
-        above = bare(above)
         field = above.model_fields.get(path[-1]) if is_model(above) else None
         return f"missing; it is needed: {field.description}" if field else "missing"
     if kind == "literal_error":

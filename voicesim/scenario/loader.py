@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any, get_origin
 
@@ -31,12 +31,14 @@ from .errors import (
     unknown,
 )
 from .schema import Scenario
-from .units import Distribution
+from .units import Distribution, near_file
 
 MOST_NODES = 200_000
 MOST_BYTES = 5_000_000
 DEEPEST = 60
 MOST_VARIANTS = 1000
+VARIANT = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+"""Names of variants: they are names of files too."""
 BASE = "base"
 """Name of the only variant of a file that has none."""
 
@@ -85,6 +87,8 @@ def load(
         content = path.read_bytes()
     except (OSError, ValueError) as error:
         words = getattr(error, "strerror", None) or str(error)
+        if isinstance(error, FileNotFoundError):
+            words += near_file(str(path), [FilePath()])
         raise ScenarioErrors([Problem(str(path), 0, "", f"cannot be read: {words}")]) from None
     return loads(content, path, sets, seed, replications)
 
@@ -135,7 +139,7 @@ def _validate(tree: Tree, context: dict[str, Any]) -> tuple[Any, list[Problem]]:
         scenario = Scenario.model_validate(tree.data, context=context)
         found: list[tuple[Path, str]] = []
     except ValidationError as error:
-        found = list(explain(Scenario, error.errors(include_url=False)))
+        found = list(explain(Scenario, error.errors(include_url=False), ["variants"]))
         scenario = partial(Scenario, tree.data, context)
     found += contradictions(scenario)
     return scenario, [tree.problem(where, message) for where, message in found]
@@ -183,7 +187,11 @@ def _variants(base: Tree, problems: list[Problem]) -> dict[str, dict[str, Any]]:
     found = base.data.pop("variants", None)
     if found is None:
         return {BASE: {}}
-    if not isinstance(found, dict) or not found:
+    if found == {}:
+        text = "is empty; name at least one variant or leave the key out"
+        problems.append(base.problem(("variants",), text))
+        return {BASE: {}}
+    if not isinstance(found, dict):
         text = f"expected a mapping (name: overrides); found {shown(found)}"
         problems.append(base.problem(("variants",), text))
         return {BASE: {}}
@@ -192,6 +200,12 @@ def _variants(base: Tree, problems: list[Problem]) -> dict[str, dict[str, Any]]:
         raise ScenarioErrors([*problems, base.problem(("variants",), text)])
     variants = {}
     for name, overrides in found.items():
+        if not re.fullmatch(VARIANT, name) or ".." in name:
+            text = (
+                f"the name {shown(name)} cannot name a file: use letters, digits, _, - and "
+                "single dots, a letter or digit first, 64 at most"
+            )
+            problems.append(replace(base.problem(("variants", name), text), key="variants"))
         if overrides is not None and not isinstance(overrides, dict):
             text = f"expected a mapping (dotted.path: value); found {shown(overrides)}"
             problems.append(base.problem(("variants", name), text))
@@ -262,9 +276,10 @@ def _assign(tree: Tree, dotted: str, value: Any, marks: dict[Path, Mark]) -> str
             if node is not None and not isinstance(node, dict):
                 return f"{'.'.join(steps[:i])} is {shown(node)}, so it has no {shown(step)}"
             allowed = _names(kind, node)
+            what = f"unknown key {shown(step)}"
             last = i == len(steps) - 1
             if allowed is not None and step not in allowed and not (last and _open(kind)):
-                return unknown(step, allowed, f"unknown key {shown(step)}")
+                return unknown(step, _names(_chosen(kind, node), node) or (), what)
             key = step
         path += (key,)
         node = node[key] if isinstance(node, list) else (node or {}).get(key)
@@ -284,6 +299,12 @@ def _names(kind: Any, node: Any) -> list[str] | None:
     if kind is Distribution or get_origin(kind) is dict:
         return list(node or {})
     return None
+
+
+def _chosen(kind: Any, node: Any) -> Any:
+    """The model that a mapping's ``kind`` picks, where it picks one."""
+    named = node.get("kind", "custom" if "policy" in node else None) if node else None
+    return branches(kind).get(named, kind) if isinstance(named, str) else kind
 
 
 def _open(kind: Any) -> bool:

@@ -17,7 +17,7 @@ from .cluster import Cluster
 from .errors import shown, wrong
 from .part import Part
 from .policies import Policies
-from .units import Count, Duration, PositiveDuration, Seed, real
+from .units import Duration, PositiveDuration, Seed, UpTo10K, real
 from .workload import Workload
 
 
@@ -124,7 +124,7 @@ class Scenario(Part):
         "default 10min.",
     )
     seed: Seed = Field(default=0, description="Seed of all randomness; default 0.")
-    replications: Count = Field(default=1, description="Independent runs; default 1.")
+    replications: UpTo10K = Field(default=1, description="Independent runs; default 1.")
     workload: Workload = Field(description="Who calls, what they say, how long they wait.")
     cluster: Cluster = Field(description="The cards and what runs on them.")
     listener: Listener = Field(

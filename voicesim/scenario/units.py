@@ -154,6 +154,19 @@ Count = Annotated[int, BeforeValidator(whole(1)), WithJsonSchema({"type": "integ
 Natural = Annotated[
     int, BeforeValidator(whole(0)), WithJsonSchema({"type": "integer", "minimum": 0})
 ]
+
+
+def _counted(least: int, most: int) -> tuple[BeforeValidator, WithJsonSchema]:
+    schema = {"type": "integer", "minimum": least, "maximum": most}
+    return BeforeValidator(whole(least, most)), WithJsonSchema(schema)
+
+
+UpTo10K = Annotated[int, *_counted(1, 10_000)]
+UpTo64Ki = Annotated[int, *_counted(1, 65_536)]
+UpTo100K = Annotated[int, *_counted(1, 100_000)]
+UpTo1M = Annotated[int, *_counted(1, 1_000_000)]
+UpTo1Mi = Annotated[int, *_counted(1, 1_048_576)]
+Attempts = Annotated[int, *_counted(0, 100)]
 Seed = Annotated[
     int, BeforeValidator(whole(0, 2**63 - 1)), WithJsonSchema({"type": "integer", "minimum": 0})
 ]
@@ -385,22 +398,44 @@ def find_file(name: str, base: Path) -> Path:
         for folder in tried:
             if (folder / name).is_file():
                 return folder / name
-        folders = [(folder / name).parent for folder in tried]
-        near = [each.name for folder in folders if folder.is_dir() for each in folder.iterdir()]
+        folder_only = any((folder / name).is_dir() for folder in tried)
     except (OSError, ValueError):
-        near = []
-    close = difflib.get_close_matches(Path(name).name, near, n=1)
-    hint = f"; did you mean {str(Path(name).parent / close[0])!r}?" if close else ""
+        folder_only = False
+    if folder_only:
+        raise wrong(f"expected a file; {shown(name)} is a directory")
     raise wrong(
-        f"no such file: {shown(name)}{hint} (looked beside the scenario, in the working "
-        "directory and in the repository)"
+        f"no such file: {shown(name)}{near_file(name, tried)} (looked beside the scenario, in the "
+        "working directory and in the repository)"
     )
+
+
+def near_file(name: str, folders: Iterable[Path]) -> str:
+    """``; did you mean 'x'?`` for a file that is not there, from the files where it was sought.
+
+    The names are compared without their endings, which make any two names alike.
+    """
+    near: dict[str, list[str]] = {}
+    try:
+        for place in [(folder / name).parent for folder in folders]:
+            for each in place.iterdir() if place.is_dir() else ():
+                if each.is_file():
+                    near.setdefault(each.stem, []).append(each.name)
+    except (OSError, ValueError):
+        pass
+    asked = Path(name[:1000])
+    stems = difflib.get_close_matches(asked.stem, near, n=3, cutoff=0.7)
+    files = [each for stem in stems for each in near[stem]]
+    close = difflib.get_close_matches(asked.name, files, n=1, cutoff=0.0)
+    return f"; did you mean {str(asked.parent / close[0])!r}?" if close else ""
 
 
 def columns(
     path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()
 ) -> dict[str, array[float]]:
-    """Columns of a CSV file as finite, non-negative numbers."""
+    """Columns of a CSV file as finite, non-negative numbers.
+
+    Where there are ``optional`` ones, a column that looks like one misspelt is refused.
+    """
     state = path.stat()
     return _columns(path, needed, optional, state.st_mtime_ns, state.st_size)
 
@@ -416,6 +451,8 @@ def _columns(
             for name in needed:
                 if name not in header:
                     raise wrong(unknown(name, header, f"{path.name} has no column {shown(name)}"))
+            if optional:
+                _misspelt(path.name, header, [*needed, *optional])
             found = {name: array("d") for name in (*needed, *optional) if name in header}
             for row in rows:
                 for name, column in found.items():
@@ -427,6 +464,17 @@ def _columns(
     if not found[needed[0]]:
         raise wrong(f"{path.name} has no rows")
     return found
+
+
+def _misspelt(file: str, header: list[str], names: list[str]) -> None:
+    """Refuse a column that nobody reads and that comes near to one that is read and missing."""
+    absent = [name for name in names if name not in header]
+    for column in header:
+        plain = column.strip().lower()[:100]
+        close = difflib.get_close_matches(plain, absent, n=1, cutoff=0.8)
+        if close and column not in names:
+            text = f"{file}:1: unknown column {shown(column)}; did you mean {close[0]!r}?"
+            raise wrong(text)
 
 
 def _cell(text: str | None, where: str) -> float:

@@ -11,10 +11,10 @@ from .part import Part
 from .units import (
     LAW_SCHEMA,
     WRITTEN,
+    Attempts,
     Distribution,
     Duration,
     Factor,
-    Natural,
     above_zero,
     constant,
     duration,
@@ -46,7 +46,9 @@ class Utterance(Part):
 class Retry(Part):
     """How a refused caller tries again."""
 
-    attempts: Natural = Field(default=0, description="Further attempts after the first; default 0.")
+    attempts: Attempts = Field(
+        default=0, description="Further attempts after the first; default 0."
+    )
     backoff: Duration = Field(
         default=1.0, description="Wait before the first of them (s); default 1s."
     )
