@@ -5,7 +5,7 @@ Each run is one job; a job writes its own tables.  When interrupted, what is fin
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import current_process
 from pathlib import Path
@@ -29,7 +29,7 @@ class Outcome:
     replication: int
     metrics: dict[str, Any]
     series: pd.DataFrame
-    warnings: list[str]
+    warnings: list[tuple[str, float]]
     events: int
 
 
@@ -70,7 +70,7 @@ class StudyResult:
         """What the report says around the numbers."""
         base = self.file.variants[self.file.baseline]
         ordered = [o for name in self.file.variants for o in self.of(name)]
-        warnings = list(dict.fromkeys(w for o in ordered for w in o.warnings))
+        warnings = merged(w for o in ordered for w in o.warnings)
         return {
             "title": base.title,
             "slo": {
@@ -169,41 +169,50 @@ def write_table(
     small.to_parquet(target / f"{variant}-{replication}.parquet", index=False, compression="zstd")
 
 
-def warnings_of(run: Run, variant: str) -> list[str]:
-    """What a reader must know before trusting this run."""
-    found = []
-    beyond = extrapolations(run)
-    if beyond:
-        found.append(f"{variant}: beyond the measurements of {run.profile.name}: {beyond}")
-    if run.tape.clipped:
-        found.append(f"{variant}: {run.tape.clipped} utterances were cut to engine.max_tokens")
-    if run.record.counters["live_calls"]:
-        found.append(
-            f"{variant}: {run.record.counters['live_calls']} calls were still live when the run "
-            f"stopped, {run.scenario.drain:g} s after the horizon"
+def warnings_of(run: Run, variant: str) -> list[tuple[str, float]]:
+    """What a reader must know before trusting this run: texts with a place for a number, and it.
+
+    ``merged`` puts together what several replications have to say.
+    """
+    found: list[tuple[str, float]] = []
+    name, measured, tape = run.profile.name, run.profile.range, run.tape
+    if measured is None:
+        found.append((f"{variant}: profile {name} does not say in what range it was measured", 0))
+    else:
+        prompt = tape.prompt.max(initial=0)
+        context = (tape.prompt + tape.tokens).max(initial=0)
+        reached = (
+            ("steps of up to {:g} streams", run.record.counters["max_batch"], measured.batch[1]),
+            (
+                "prompts of up to {:g} tokens",
+                prompt,
+                measured.prefill_tokens[1],
+            ),
+            ("contexts of up to {:g} tokens", context, measured.context_tokens[1]),
         )
+        found += [
+            (f"{variant}: {what} are beyond what {name} was measured at ({limit:g})", float(most))
+            for what, most, limit in reached
+            if most > limit
+        ]
+    if tape.clipped:
+        found.append((f"{variant}: {{:g}} utterances were cut to engine.max_tokens", tape.clipped))
+    live = run.record.counters["live_calls"]
+    if live:
+        drain = run.scenario.drain
+        text = (
+            f"{variant}: {{:g}} calls were still live {drain:g} s after the horizon, when it ended"
+        )
+        found.append((text, live))
     return found
 
 
-def extrapolations(run: Run) -> str:
-    """Where the run left the range in which its profile was measured; empty if it did not."""
-    measured, tape = run.profile.range, run.tape
-    if measured is None:
-        return "all of it (the profile names no measured range)"
-    reached = (
-        ("steps of up to {} streams", run.record.counters["max_batch"], measured.batch[1]),
-        ("prompts of up to {} tokens", int(tape.prompt.max(initial=0)), measured.prefill_tokens[1]),
-        (
-            "contexts of up to {} tokens",
-            int((tape.prompt + tape.tokens).max(initial=0)),
-            measured.context_tokens[1],
-        ),
-    )
-    return ", ".join(
-        f"{what.format(most)} (measured to {limit:g})"
-        for what, most, limit in reached
-        if most > limit
-    )
+def merged(warnings: Iterable[tuple[str, float]]) -> list[str]:
+    """Each text once, with the largest of its numbers."""
+    most: dict[str, float] = {}
+    for text, number in warnings:
+        most[text] = max(number, most.get(text, number))
+    return [text.format(number) for text, number in most.items()]
 
 
 def assumptions(scenario: Any) -> list[str]:

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from voicesim.calibrate.errors import CalibrationError
-from voicesim.calibrate.samples import from_columns
+from voicesim.calibrate.samples import LONGEST_S, SHORTEST_S, from_columns
 from voicesim.calibrate.table import header_of, parse, require
 
 REQUIRED = ["run_id", "stream_id", "token_index", "t_arrival_s", "prompt_tokens"]
@@ -50,7 +50,11 @@ def read_arrivals(text: str, file: str) -> pd.DataFrame:
     table = table.sort_values(["run_id", "stream_id", "token_index"], kind="stable")
     _check_streams(table, file)
     parts = [_run_samples(str(run), rows, file) for run, rows in table.groupby("run_id", sort=True)]
-    return pd.concat(parts, ignore_index=True)
+    samples = pd.concat(parts, ignore_index=True)
+    if samples.empty:
+        message = "holds no step: no stream has two tokens at different instants"
+        raise CalibrationError(file, None, message)
+    return samples
 
 
 def _check_streams(table: pd.DataFrame, file: str) -> None:
@@ -65,6 +69,10 @@ def _check_streams(table: pd.DataFrame, file: str) -> None:
     checks = [
         (index != expected, "token_index: repeated or missing in its stream"),
         (~start & (np.diff(t, prepend=t[:1]) < 0), "t_arrival_s: before the token before it"),
+        (
+            ~start & (np.diff(t, prepend=t[:1]) > LONGEST_S),
+            "t_arrival_s: more than an hour after the token before it (seconds?)",
+        ),
         (table["prompt_tokens"].to_numpy() < 1, "prompt_tokens: must be at least 1"),
     ]
     for bad, message in checks:
@@ -82,7 +90,7 @@ def _run_samples(run: str, rows: pd.DataFrame, file: str) -> pd.DataFrame:
     context = np.where(decoding, placed.prompt[:, None] + index, 0.0).sum(axis=0)
     batch = decoding.sum(axis=0)
     seconds = _felt(arrivals)
-    keep = np.flatnonzero((batch > 0) & (np.nan_to_num(seconds) > 0))
+    keep = np.flatnonzero((batch > 0) & (np.nan_to_num(seconds) >= SHORTEST_S))
     batch, context, seconds = batch[keep].astype(float), context[keep], seconds[keep]
     p_tokens, p_kv, p_pairs, p_streams = prefill[:, keep]
     return from_columns(

@@ -6,6 +6,9 @@ from voicesim.engine.profile import DecodeCost, HeldOut, Profile, Quantity
 def describe(profile: Profile) -> str:
     """Text for a terminal; times in milliseconds (small ones in microseconds)."""
     lines = [f"profile {profile.name}: form {profile.form}"]
+    alone = one_level(profile)
+    if alone is not None:
+        lines.append(f"  WARNING: {alone}")
     if profile.fit:
         lines.append(f"  chosen because: {profile.fit.why}")
     lines += ["", f"  {'parameter':28s} {'value':>12s}  {'5 % to 95 %':>27s}  origin"]
@@ -27,8 +30,26 @@ def describe(profile: Profile) -> str:
             f"{r.prefill_tokens[1]:g} tokens; beyond it everything is extrapolated"
         )
     lines += _fit_lines(profile)
-    lines += [f"  note: {note}" for note in profile.notes]
+    lines += [f"  note: {note}" for note in profile.notes if note != alone]
     return "\n".join(lines) + "\n"
+
+
+def one_level(profile: Profile) -> str | None:
+    """What to say of a profile whose decode steps were measured at one batch only."""
+    r = profile.range
+    if r is None or r.batch[0] != r.batch[1]:
+        return None
+    rest = "the profile takes the same time at every batch"
+    if any(q.value for q in _growing(profile.decode)):
+        rest = "what it adds per stream comes from the prompts alone"
+    return (
+        f"decode was measured at batch {r.batch[0]:g} only, so the data cannot tell how the step "
+        f"grows with the batch: {rest}; measure at least two"
+    )
+
+
+def _growing(decode: DecodeCost) -> list[Quantity]:
+    return [decode.compute_per_token_s, decode.host_per_stream_s]
 
 
 def _fit_lines(profile: Profile) -> list[str]:

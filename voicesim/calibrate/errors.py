@@ -1,5 +1,7 @@
 """The one error of this package: a measurement file that must not be used."""
 
+from typing import Any
+
 
 class CalibrationError(ValueError):
     """Bad measurements: file, line (1 = the header; None: the whole file) and what is wrong.
@@ -13,3 +15,7 @@ class CalibrationError(ValueError):
         self.file, self.line, self.message = file, line, message
         where = file if line is None else f"{file}:{line}"
         super().__init__(f"{where}: {message}")
+
+    def __reduce__(self) -> Any:
+        """Survive the way back from a worker process."""
+        return type(self), (self.file, self.line, self.message)

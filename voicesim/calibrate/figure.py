@@ -1,6 +1,6 @@
 """The fit as a picture: measured steps, the curve, residuals, and the measured range."""
 
-from pathlib import Path
+import io
 
 import numpy as np
 import pandas as pd
@@ -10,8 +10,8 @@ from voicesim.calibrate.levels import decode_levels, level_rows
 from voicesim.engine.profile import Profile
 
 
-def draw(profile: Profile, samples: pd.DataFrame, path: Path) -> None:
-    """Write a PNG: step against batch above, measured over predicted below."""
+def draw(profile: Profile, samples: pd.DataFrame) -> bytes:
+    """A PNG: step against batch above, measured over predicted below."""
     decode = samples[samples["stage"] == "decode"]
     loads = (decode[n].to_numpy(dtype=float) for n in ("tokens", "kv_read", "pairs", "streams"))
     ratio = decode["seconds"].to_numpy() / profile.predict_loads(*loads)
@@ -40,5 +40,6 @@ def draw(profile: Profile, samples: pd.DataFrame, path: Path) -> None:
     above.legend()
     below.set_xlabel("streams in the batch")
     below.set_ylabel("measured / predicted")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120, format="png")
+    png = io.BytesIO()
+    figure.savefig(png, dpi=120, format="png")
+    return png.getvalue()

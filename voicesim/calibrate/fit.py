@@ -61,6 +61,9 @@ def fit_profile(
     levels = decode_levels(usable)
     best, held, compared, why = _choose_norm(usable, levels, kv_prior)
     cannot = [*best.unidentified, *aside]
+    batches = steps.loc[steps["stage"] == "decode", "batch"].unique()
+    if len(batches) == 1:
+        cannot.insert(0, f"growth with the batch: decode was measured at batch {batches[0]:g} only")
     if best.norm == 1 and held:
         cannot.append(_knee(compared))
     table = None
@@ -191,13 +194,16 @@ def _bootstrap(steps: pd.DataFrame, best: DecodeFit) -> tuple[dict[str, float], 
         return {}, {}
     rng = np.random.default_rng(SEED)
     code = pd.Categorical(steps["run"], categories=runs).codes
+    several = steps["tokens"].nunique() > 1
     every = []
     for _ in range(RESAMPLES):
         times = np.bincount(rng.integers(len(runs), size=len(runs)), minlength=len(runs))
-        if steps.loc[times[code] > 0, "tokens"].nunique() < 2:
+        if several and steps.loc[times[code] > 0, "tokens"].nunique() < 2:
             continue
         again = refit(best, steps, times=times[code].astype(float))
         every.append([again.values[name] for name in best.free])
+    if not every:
+        return {}, {}
     low, high = np.quantile(np.array(every), [0.05, 0.95], axis=0)
     return dict(zip(best.free, map(float, low), strict=True)), dict(
         zip(best.free, map(float, high), strict=True)

@@ -1,13 +1,14 @@
 """What the ``calibrate`` command does: read files, fit, write the profile (and a figure)."""
 
-import os
-import tempfile
 from pathlib import Path
 
 import pandas as pd
 
+from voicesim.calibrate.describe import one_level
+from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.fit import fit_profile
 from voicesim.calibrate.models import known_model
+from voicesim.calibrate.output import check_target, write_atomically
 from voicesim.calibrate.readers import read_samples
 from voicesim.engine.profile import Profile, Source, dump_profile
 
@@ -45,30 +46,24 @@ def run_calibrate(
     model: str | None = None,
     figure: Path | None = None,
 ) -> Profile:
-    """Calibrate and write ``output`` (all of it or nothing), and a PNG if ``figure`` is given."""
-    output = Path(output)
-    name = name or output.stem
-    profile, samples = calibrate([Path(f) for f in files], name, token_audio_s, model)
-    write_atomically(output, dump_profile(profile))
+    """Calibrate and write ``output`` (all of it or nothing), and a PNG if ``figure`` is given.
+
+    Raises CalibrationError before any work if either file could not be written.
+    """
+    output, files = Path(output), [Path(f) for f in files]
+    check_target(output, files)
+    if figure is not None:
+        figure = Path(figure)
+        check_target(figure, files)
+        if figure.resolve() == output.resolve():
+            raise CalibrationError(str(figure), None, "is also the profile; give it another name")
+    profile, samples = calibrate(files, name or output.stem, token_audio_s, model)
+    write_atomically(output, dump_profile(profile).encode())
     if figure is not None:
         from voicesim.calibrate.figure import draw  # matplotlib is slow to import
 
-        draw(profile, samples, Path(figure))
+        write_atomically(figure, draw(profile, samples))
     return profile
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write next to the target and rename, so a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _where(samples: pd.DataFrame) -> str | None:
@@ -79,7 +74,10 @@ def _where(samples: pd.DataFrame) -> str | None:
 def _notes(profile: Profile) -> list[str]:
     r = profile.range
     notes = []
-    if r is not None:
+    alone = one_level(profile)
+    if alone is not None:
+        notes.append(alone)
+    elif r is not None:
         how = "the table's last slope" if profile.form == "table" else "the fitted line"
         notes.append(f"above batch {r.batch[1]:g} decode is {how}, not measured")
     return notes

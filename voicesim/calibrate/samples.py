@@ -17,6 +17,12 @@ import pandas as pd
 STAGES = ("decode", "prefill", "codec", "decode_with_codec", "codec_with_decode")
 CODEC_STAGES = ("codec", "codec_with_decode")
 
+AVERAGED_STAGES = ("decode_with_codec", "codec_with_decode")
+"""Read off as averages over a busy period, so a batch need not be a whole number."""
+
+SHORTEST_S, LONGEST_S = 1e-6, 3600.0
+"""Seconds that a step can take: below is no GPU's, above is a wrong unit or a stopped clock."""
+
 COLUMNS = [
     "stage",
     "run",

@@ -4,11 +4,20 @@ Columns: batch, seconds (required); stage (default decode), context_tokens, pref
 frames (codec: frames computed over all rows of the batch), run_id, source, url, note.
 """
 
+import difflib
+
 import numpy as np
 import pandas as pd
 
 from voicesim.calibrate.errors import CalibrationError
-from voicesim.calibrate.samples import CODEC_STAGES, STAGES, from_columns
+from voicesim.calibrate.samples import (
+    AVERAGED_STAGES,
+    CODEC_STAGES,
+    LONGEST_S,
+    SHORTEST_S,
+    STAGES,
+    from_columns,
+)
 from voicesim.calibrate.table import header_of, parse, require
 from voicesim.engine.profile import step_load
 
@@ -59,18 +68,29 @@ def _fill(table: pd.DataFrame, header: list[str], file: str) -> pd.DataFrame:
     """Optional columns: empty cells take their default; stages and zeros are checked."""
     stage = table["stage"] if "stage" in header else pd.Series("decode", table.index)
     table["stage"] = stage.fillna("decode").astype(str).str.strip()
-    _refuse(table, ~table["stage"].isin(STAGES), file, "stage: allowed are " + ", ".join(STAGES))
+    unknown = ~table["stage"].isin(STAGES)
+    if unknown.any():
+        near = difflib.get_close_matches(table["stage"][unknown].iloc[0], STAGES, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        _refuse(table, unknown, file, "stage", f"{hint}allowed: {', '.join(STAGES)}")
     for name in ("context_tokens", "prefill_tokens", "frames"):
         raw = table[name] if name in header else pd.Series(0.0, table.index)
         cell = pd.to_numeric(raw, errors="coerce").astype(float)
         broken = raw.notna() & (cell.isna() | ~np.isfinite(cell.fillna(0.0)) | (cell < 0))
-        _refuse(table, broken, file, f"{name}: not a finite number >= 0")
+        _refuse(table, broken, file, name, "not a finite number >= 0")
         table[name] = cell.fillna(0.0)
-    codec = table["stage"].isin(CODEC_STAGES)
-    empty = (table["batch"] + table["prefill_tokens"]) <= 0
-    _refuse(table, table["seconds"] <= 0, file, "seconds: must be above 0")
-    _refuse(table, empty, file, "a step needs a batch or prefill tokens")
-    _refuse(table, codec & (table["frames"] <= 0), file, "frames: a codec row needs frames")
+    codec, prefill = table["stage"].isin(CODEC_STAGES), table["stage"] == "prefill"
+    batch, seconds = table["batch"], table["seconds"]
+    parts = (batch % 1 != 0) & ~table["stage"].isin(AVERAGED_STAGES)
+    averages = " and ".join(AVERAGED_STAGES)
+    _refuse(table, seconds < SHORTEST_S, file, "seconds", f"must be at least {SHORTEST_S:g} s")
+    _refuse(table, seconds > LONGEST_S, file, "seconds", "is longer than an hour (seconds?)")
+    _refuse(table, parts, file, "batch", f"not a whole number; averages go in {averages} rows")
+    _refuse(table, ~prefill & (batch <= 0), file, "batch", "only a prefill row goes without one")
+    _refuse(
+        table, prefill & (table["prefill_tokens"] <= 0), file, "prefill_tokens", "needed in prefill"
+    )
+    _refuse(table, codec & (table["frames"] <= 0), file, "frames", "a codec row needs frames")
     if "run_id" in header:
         table["run_id"] = table["run_id"].astype(str)
     else:
@@ -78,6 +98,10 @@ def _fill(table: pd.DataFrame, header: list[str], file: str) -> pd.DataFrame:
     return table
 
 
-def _refuse(table: pd.DataFrame, bad: pd.Series, file: str, message: str) -> None:
+def _refuse(table: pd.DataFrame, bad: pd.Series, file: str, column: str, message: str) -> None:
+    """Refuse the first bad row: its line, the column, what it holds and what is wrong with it."""
     if bad.any():
-        raise CalibrationError(file, int(table["line"][bad].iloc[0]), message)
+        value = table[column][bad].iloc[0]
+        found = repr(value) if isinstance(value, str) else f"{value:g}"
+        line = int(table["line"][bad].iloc[0])
+        raise CalibrationError(file, line, f"{column}: found {found}; {message}")

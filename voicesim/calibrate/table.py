@@ -7,6 +7,7 @@ import csv
 import difflib
 import gzip
 import io
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,9 @@ def read_text(path: Path) -> str:
         raw = path.read_bytes()
         raw = gzip.decompress(raw) if path.suffix == ".gz" else raw
         return raw.decode("utf-8-sig")
-    except (OSError, EOFError) as error:
-        raise CalibrationError(str(path), None, f"cannot be read: {error}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CalibrationError(str(path), None, f"cannot be read: {reason}") from error
     except UnicodeDecodeError as error:
         raise CalibrationError(str(path), None, "is not UTF-8 text") from error
 
@@ -31,7 +33,10 @@ def header_of(text: str, file: str) -> list[str]:
     """Column names of the first line."""
     if not text.strip():
         raise CalibrationError(file, None, "is empty")
-    return [name.strip() for name in next(csv.reader(io.StringIO(text)))]
+    try:
+        return [name.strip() for name in next(csv.reader(io.StringIO(text)))]
+    except csv.Error as error:
+        raise CalibrationError(file, 1, f"is not a CSV header: {error}") from error
 
 
 def parse(text: str, file: str, numeric: list[str]) -> pd.DataFrame:
@@ -43,8 +48,16 @@ def parse(text: str, file: str, numeric: list[str]) -> pd.DataFrame:
     lines = _check_shape(text, file, header)
     if not lines:
         raise CalibrationError(file, 1, "has a header but no rows")
-    table = pd.read_csv(io.StringIO(text), skipinitialspace=True, skip_blank_lines=True)
+    table = pd.read_csv(
+        io.StringIO(text),
+        skipinitialspace=True,
+        skip_blank_lines=True,
+        keep_default_na=False,
+        na_values=[""],
+    )
     table.columns = pd.Index(header)
+    if len(table) != len(lines):
+        raise CalibrationError(file, None, "has line breaks that are not those of a CSV")
     table["line"] = np.array(lines)
     for name in numeric:
         if name in table:
@@ -111,7 +124,7 @@ def _numbers(table: pd.DataFrame, name: str, file: str) -> pd.Series:
     elif np.isinf(value):
         what = f"{raw} is not finite"
     elif isinstance(raw, str):
-        what = f"{raw!r} is not a number"
+        what = f"{raw.strip()!r} is not a number"
     else:
-        what = "is empty or NaN"
+        what = "the cell is empty"
     raise CalibrationError(file, line, f"{name}: {what}")

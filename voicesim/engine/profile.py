@@ -386,6 +386,7 @@ def _read(path: Path, file: str) -> Any:
         rest = "\n".join(text.split("\n")[mark.line :])[mark.column :] if mark else text
         if rest.strip():
             what = " ".join((error.problem or error.context or "cannot be read").split())
+            what = f"{error.context}, {what}" if what.startswith("but ") else what
             raise ProfileError(file, "", f"is not valid YAML: {what}", "", line) from error
         last = max(1, len(text.rstrip().split("\n")))
         found = "ends in the middle of a value: is the file cut off?"
@@ -426,7 +427,7 @@ def _explain(problem: Any) -> tuple[str, str, str]:
     """Key, what was found and what is allowed, in words, of one thing that pydantic found."""
     loc, kind, context = problem["loc"], problem["type"], problem.get("ctx", {})
     key = ".".join(str(part) for part in loc)
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "invalid_key"):
         return key, "unknown key", _choices(str(loc[-1]), _names(_type_at(loc[:-1])))
     if kind == "value_error":
         return key, "", str(context["error"])
@@ -437,15 +438,15 @@ def _explain(problem: Any) -> tuple[str, str, str]:
     found = f"found {_shown(value)}"
     if kind == "literal_error":
         return key, found, _choices(str(value), [str(each) for each in get_args(_bare(expected))])
-    if kind in _LIMITS:
-        sign, name = _LIMITS[kind]
-        return key, found, f"allowed: {_words(expected)}{sign.format(context.get(name))}"
-    return key, found, f"allowed: {_words(expected)}"
+    limit, name = _LIMITS.get(kind, ("", ""))
+    if name.endswith("length"):
+        found += f" of {len(value)}"
+    return key, found, f"allowed: {_words(expected, limit.format(context.get(name)))}"
 
 
 _LIMITS = {
-    "greater_than": (" above {}", "gt"),
-    "greater_than_equal": (" of at least {}", "ge"),
+    "greater_than": (" above {:g}", "gt"),
+    "greater_than_equal": (" of at least {:g}", "ge"),
     "too_short": (" with {} entries", "min_length"),
     "too_long": (" with {} entries", "max_length"),
 }
@@ -488,16 +489,16 @@ def _type_at(loc: Iterable[int | str]) -> Any:
     return kind
 
 
-def _words(kind: Any) -> str:
-    """A type in words."""
-    kind, none = _bare(kind), " or null" if type(None) in get_args(kind) else ""
+def _words(kind: Any, limit: str = "") -> str:
+    """A type in words, with what more is asked of it."""
+    kind, none = _bare(kind), limit + (" or null" if type(None) in get_args(kind) else "")
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Literal:
         return ", ".join(map(str, inner)) + none
     if origin is list:
-        return f"a list (of each: {_words(inner[0])}){none}"
+        return f"a list{none}, each {_words(inner[0])}"
     if origin is tuple:
-        return f"a list of {len(inner)} numbers{none}"
+        return f"a list of {len(inner)} numbers"
     names = _names(kind)
     if names:
         return f"a mapping with the keys {', '.join(names)}{none}"

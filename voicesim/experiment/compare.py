@@ -22,6 +22,7 @@ from voicesim.experiment.work import Job, jobs_of, model_version
 from voicesim.metrics.summary import aggregate
 from voicesim.scenario import ScenarioFile, load
 from voicesim.simulation import pool_spec, python_policies
+from voicesim.study import merged
 
 STUDY_SCHEMA = "voicesim-comparison/1"
 SETTLED, EXHAUSTED, BUDGET, INTERRUPTED = "settled", "largest number", "budget", "interrupted"
@@ -144,7 +145,7 @@ class Comparison:
             for r in range(self.replications)
             for w in self.results[v, r]["warnings"]
         )
-        return list(dict.fromkeys(found))
+        return merged(found)
 
     def rows(self) -> list[dict[str, Any]]:
         """``differences`` as plain data."""

@@ -86,7 +86,11 @@ def callers(tape: Any) -> str:
 def model_version() -> str:
     """Version of the model: the package's, and a hash of the source files that make a result."""
     root = Path(voicesim.__file__).parent
-    sources = [root / "simulation.py", *(p for d in MODEL_PARTS for p in (root / d).rglob("*.py"))]
+    sources = [
+        root / "simulation.py",
+        root / "study.py",
+        *(p for d in MODEL_PARTS for p in (root / d).rglob("*.py")),
+    ]
     digest = hashlib.sha256()
     for source in sorted(sources):
         digest.update(source.relative_to(root).as_posix().encode() + b"\0" + source.read_bytes())
