@@ -136,6 +136,7 @@ def test_chunked_prompts_fill_the_steps_before_the_first_token(tmp_path):
 def test_command_writes_profile_and_figure(tmp_path):
     write_steps(tmp_path / "s.csv", make(memory_s=7e-3, compute_per_token_s=6e-5))
     out, png = tmp_path / "deep" / "my.model.yaml", tmp_path / "fit.png"
+    out.parent.mkdir()
     profile = run_calibrate([tmp_path / "s.csv"], out, None, 0.08, None, png)
     assert load_profile(out) == profile
     assert (profile.name, profile.token_audio_s) == ("my.model", 0.08)

@@ -48,11 +48,11 @@ def test_round_trip(tmp_path):
     ("change", "key", "allowed"),
     [
         (lambda d: d["decode"].update(memory={}), "decode.memory", "did you mean 'memory_s'"),
-        (lambda d: d["decode"].update(norm=3), "decode.norm", "1, 2, 4, 8 or 'inf'"),
+        (lambda d: d["decode"].update(norm=3), "decode.norm", "1, 2, 4, 8, inf"),
         (lambda d: d.update(schema="voicesim-profile/9"), "schema", "voicesim-profile/1"),
         (lambda d: d["decode"]["memory_s"].update(value=".nan"), "decode.memory_s.value", "number"),
         (lambda d: d.update(form="table"), "", "form: table"),
-        (lambda d: d.pop("name"), "name", "required"),
+        (lambda d: d.pop("name"), "name", "needed: text"),
     ],
 )
 def test_bad_file_names_file_key_and_what_is_allowed(tmp_path, change, key, allowed):
