@@ -266,4 +266,6 @@ def test_extrapolation_is_said(tmp_path):
     measured = "range: {batch: [1, 2], context_tokens: [1, 9000], prefill_tokens: [0, 10]}\n"
     profile.write_text(small.PROFILE + measured)
     result = run(path, "--out", tmp_path / "out", "--set", "horizon=20s")
-    assert "prompts of up to 40 tokens are beyond what small was measured at (10)" in " ".join(result.output.split())
+    assert "prompts of up to 40 tokens are beyond what small was measured at (10)" in " ".join(
+        result.output.split()
+    )

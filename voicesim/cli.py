@@ -128,6 +128,50 @@ def compare(
 
 
 @app.command()
+def plan(
+    file: ScenarioPath,
+    slo: Annotated[
+        list[str], typer.Option(metavar="LIMIT", help="Such as 'clean>=99%'; repeatable.")
+    ],
+    vary: Annotated[
+        list[str],
+        typer.Option(metavar="KEY=LOW..HIGH", help="What to choose, with [:STEP]; once or twice."),
+    ],
+    variant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Variant to plan for; default the first.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of the answer as a whole.")] = 0.95,
+    max_replications: Annotated[
+        int, typer.Option(min=5, help="Most replications of each setting.")
+    ] = 40,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default one per core.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="processes, dask or ray.")] = "processes",
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Study folder; default runs/NAME-plan."),
+    ] = None,
+    sets: Sets = None,
+    seed: Annotated[int | None, typer.Option(help="Seed instead of the file's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print plan.json, no table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Find the cheapest setting that meets every SLO with a stated confidence."""
+    from voicesim.report.plan import plan_command
+
+    code = plan_command(
+        file, slo, vary, sets or (), seed, out, as_json, quiet, variant=variant,
+        confidence=confidence, max_replications=max_replications, workers=workers,
+        backend=backend, address=address,
+    )  # fmt: skip
+    raise typer.Exit(code)
+
+
+@app.command()
 def calibrate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Measured CSV files.")],
     output: Annotated[

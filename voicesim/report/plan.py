@@ -1,0 +1,240 @@
+"""The ``plan`` command: progress, the answer in words, and the study folder."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from voicesim.engine.profile import ProfileError
+from voicesim.experiment.backends import WorkerDied
+from voicesim.experiment.metrics import METRICS, ExperimentError
+from voicesim.experiment.plan import SHARES, Judged, Plan, State, plan
+from voicesim.experiment.plan_search import FAILS, MEETS, Limit, Reading
+from voicesim.policy.python import PolicyError
+from voicesim.report import words
+from voicesim.scenario import ScenarioErrors, load
+from voicesim.simulation import ModelError
+
+STYLES = {MEETS: "bold green", FAILS: "red"}
+
+
+def plan_command(
+    path: Path,
+    slo: Sequence[str],
+    vary: Sequence[str],
+    sets: Sequence[str],
+    seed: int | None,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
+) -> int:
+    """Plan; the exit code: 0, 1 no setting meets or workers lost, 2 bad input, 130 interrupted."""
+    signal.signal(signal.SIGTERM, _terminate)
+    folder = out or Path("runs") / f"{path.stem}-plan"
+    shown = _Progress(quiet)
+    try:
+        file = load(path, sets=sets, seed=seed)
+        answer = plan(file, slo, vary, out=folder, progress=shown.show, **asked)
+    except (ScenarioErrors, ExperimentError) as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    except (ModelError, ProfileError, PolicyError) as problem:
+        print(f"{path}: {problem}", file=sys.stderr)
+        return 2
+    except WorkerDied as problem:
+        print(f"{problem}; finished runs are kept in {folder}/", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(
+            f"interrupted: {shown.runs} finished runs are kept in {folder}/; the same command "
+            "goes on from here",
+            file=sys.stderr,
+        )
+        return 130
+    if as_json:
+        print(json.dumps(answer.as_dict(), indent=2, allow_nan=False))
+    elif not quiet:
+        console = Console()
+        print_plan(answer, console)
+        console.print(f"wrote {folder}/ (plan.json, runs/)", highlight=False)
+    return 0 if answer.answer else 1
+
+
+def _terminate(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+class _Progress:
+    """A line per setting judged on stderr; on a terminal also the runs of the present one."""
+
+    def __init__(self, quiet: bool):
+        self.runs = 0
+        self._quiet = quiet
+        self._live = sys.stderr.isatty()
+
+    def show(self, state: State) -> None:
+        """One more run, or a verdict."""
+        self.runs = state.runs
+        if self._quiet:
+            return
+        begin = "\r\033[K" if self._live else ""
+        if state.judged is not None:
+            text = f"{state.setting}: {state.judged.node.verdict}, {line_of(state.judged)}"
+            print(f"{begin}{text} ({state.finished} runs)", file=sys.stderr, flush=True)
+        elif self._live:
+            text = f"{begin}{state.setting}: {state.finished}/{state.wanted} runs"
+            print(text, end="", file=sys.stderr, flush=True)
+
+
+# --- in words ---------------------------------------------------------------------------------
+
+
+def print_plan(found: Plan, console: Console) -> None:
+    """Print the answer, what breaks first beyond it, the settings judged, and the method."""
+    base = found.file.variants[found.variant]
+    console.print()
+    console.print(Text(base.title or found.file.path.stem, "bold"))
+    slo = ", ".join(slo_text(limit) for limit in found.limits)
+    console.print(Text(f"variant {found.variant}; {slo}; seed {base.seed}", "dim"))
+    console.print()
+    for line in _answer(found):
+        console.print(Text(line))
+    console.print()
+    console.print(_table(found))
+    console.print()
+    for line in found.notes:
+        console.print(Text(line, "yellow"))
+    console.print(Text(_method(found), "dim"))
+
+
+def _answer(found: Plan) -> Iterator[str]:
+    sure = f"{100 * found.rule.confidence:g} %"
+    best = found.answer
+    if best is None:
+        yield f"no setting was shown to meet every SLO with {sure} confidence"
+    else:
+        yield f"{best.setting.name} meets every SLO with {sure} confidence, {cost(found, best)}"
+        for r in best.node.readings:
+            yield f"  {reading_text(r)}"
+        r = best.weakest
+        if r.mean is not None and r.worst is not None:
+            gap, sure_gap = abs(r.mean - r.limit.value), abs(r.worst - r.limit.value)
+            yield (
+                f"headroom: {_name(r.limit)} is {_gap(r.limit, gap)} inside its limit, "
+                f"{_gap(r.limit, sure_gap)} at its bound"
+            )
+    below = found.cheaper
+    if below is not None:
+        stage = below.bottleneck
+        busy = f"; busiest stage {stage[0]}, {words.percent(stage[1])}" if stage else ""
+        verb = "breaks" if below.node.verdict == FAILS else "is not shown to hold"
+        yield (
+            f"just beyond it ({below.setting.name}) {_name(below.weakest.limit)} {verb} first: "
+            f"{line_of(below)}{busy}"
+        )
+    elif best is not None:
+        yield "nothing cheaper was in the range"
+    others = found.alternatives
+    if others:
+        text = "; ".join(f"{j.setting.name} ({cost(found, j)})" for j in others)
+        yield f"next best of those played: {text}"
+    if found.undecided:
+        names = "; ".join(j.setting.name for j in found.undecided)
+        yield (
+            f"cannot tell after {found.rule.looks[-1]} replications, counted as failing: {names}"
+            + ("; the true optimum may be cheaper" if best else "")
+        )
+    again = f", {found.reused} of them found in the folder" if found.reused else ""
+    yield f"{found.runs} runs{again}"
+
+
+def _table(found: Plan) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("setting", style="bold")
+    table.add_column("cost" if found.priced else "cards", justify="right")
+    for limit in found.limits:
+        table.add_column(slo_text(limit), justify="right")
+    table.add_column("verdict")
+    table.add_column("runs", justify="right")
+    table.add_column("busiest stage")
+    order = sorted(found.judged, key=lambda j: (j.setting.values[1:], j.setting.values))
+    for j in order:
+        stage = "" if j.bottleneck is None else f"{j.bottleneck[0]} {j.bottleneck[1]:.0%}"
+        table.add_row(
+            j.setting.name,
+            words.amount(j.setting.cost) if found.priced else f"{j.setting.cost:g}",
+            *(words.NOT_MEASURED if r.mean is None else _show(r.limit, r.mean)
+              for r in j.node.readings),
+            Text(j.node.verdict, STYLES.get(j.node.verdict, "yellow")),
+            str(j.node.replications),
+            stage,
+        )  # fmt: skip
+    return table
+
+
+def _method(found: Plan) -> str:
+    rule, error = found.rule, 1.0 - found.rule.confidence
+    looks = ", ".join(map(str, rule.looks))
+    over = "settings of one bisection" if len(found.varied) == 1 else "settings of the grid"
+    return (
+        f"SLOs hold for the mean over replications. The error of {100 * error:.3g} % is split over "
+        f"{rule.nodes} {over} and {len(rule.looks)} looks ({looks} replications): "
+        f"one-sided bounds at {100 * (1 - rule.level):.6g} %; no success on fewer than "
+        f"{rule.least} replications. SLOs are taken to be met from some value on, in the order "
+        "given."
+    )
+
+
+def cost(found: Plan, judged: Judged) -> str:
+    """5 cards, or the money over the horizon."""
+    if not found.priced:
+        return f"{judged.setting.cost:g} card" + ("" if judged.setting.cost == 1 else "s")
+    base = found.file.variants[found.variant]
+    return f"GPU cost {words.amount(judged.setting.cost)} for {words.duration(base.horizon)}"
+
+
+def line_of(judged: Judged) -> str:
+    """The weakest limit of a setting: clean 98.71% (limit 99.0%)."""
+    return reading_text(judged.weakest)
+
+
+def reading_text(r: Reading) -> str:
+    """A metric with its one-sided bound against its limit."""
+    if r.mean is None:
+        return f"{_name(r.limit)} not measured in every replication"
+    side, bound = ("at least", r.worst) if r.limit.at_least else ("at most", r.worst)
+    if r.missed:
+        side, bound = ("at most" if r.limit.at_least else "at least"), r.best
+    within = "" if bound is None else f", {side} {_show(r.limit, bound)}"
+    sign = ">=" if r.limit.at_least else "<="
+    text = f"{_name(r.limit)} {_show(r.limit, r.mean)}{within}"
+    return f"{text} (limit {sign} {_show(r.limit, r.limit.value)})"
+
+
+def slo_text(limit: Limit) -> str:
+    """clean >= 99%"""
+    sign = ">=" if limit.at_least else "<="
+    return f"{_name(limit)} {sign} {_show(limit, limit.value)}"
+
+
+def _name(limit: Limit) -> str:
+    return limit.metric.removesuffix("_share").removesuffix("_s")
+
+
+def _show(limit: Limit, x: float) -> str:
+    if limit.metric in SHARES:
+        return words.percent(x)
+    return METRICS[limit.metric].show(x)
+
+
+def _gap(limit: Limit, x: float) -> str:
+    if limit.metric in SHARES or METRICS[limit.metric].points:
+        return f"{100 * x:.2f} points"
+    return METRICS[limit.metric].show(x)
