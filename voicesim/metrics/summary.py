@@ -60,6 +60,7 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
         "waiting_at_first_stall": float(run.record.first_stall_waiting) if stalled else None,
         "first_stall_s": run.record.first_stall if stalled else None,
         "alarm_lead_s": alarm_lead(run),
+        "alarm_fired_s": alarms_fired(run),
         "not_measured": float(len(accepted) - len(measured)),
         "preemptions": float(run.record.counters["preemptions"]),
         "gpu_cost": cost,
@@ -101,6 +102,14 @@ def alarm_lead(run: Run) -> Value:
         return None
     fired = alarm_time(run, "chunk_gap_p99", rules[0].over, rules[0].above)
     return None if fired is None else run.record.first_stall - fired
+
+
+def alarms_fired(run: Run) -> dict[str, Value]:
+    """When each alarm of the scenario first went off (s); None: never."""
+    return {
+        f"{a.metric}_over_{a.over:g}s_above_{a.above:g}": alarm_time(run, a.metric, a.over, a.above)
+        for a in run.scenario.alarms
+    }
 
 
 def gpu_cost(run: Run) -> Value:
