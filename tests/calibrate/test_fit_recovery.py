@@ -133,9 +133,27 @@ def test_chunked_prompts_fill_the_steps_before_the_first_token(tmp_path):
     assert (prefill["pairs"] - prefill["batch"] * prefill["context"]).tolist() == [136, 392, 292]
 
 
+@pytest.mark.parametrize("rows", [1, 7])
+def test_one_batch_cannot_tell_how_the_step_grows_and_says_so(tmp_path, rows):
+    text = "batch,context_tokens,seconds\n" + "8,50,0.011\n" * rows
+    (tmp_path / "s.csv").write_text(text)
+    profile, _ = calibrate([tmp_path / "s.csv"], "x")
+    assert profile.predict(64, 50) == pytest.approx(0.011)
+    said = "cannot tell how the step grows"
+    assert said in profile.notes[0] and "batch 8 only" in profile.fit.unidentified[0]
+    second = describe(profile).splitlines()[1]
+    assert "WARNING" in second and said in second
+
+
+def test_two_batches_bring_no_warning(tmp_path):
+    (tmp_path / "s.csv").write_text("batch,seconds\n1,0.010\n8,0.011\n")
+    profile, _ = calibrate([tmp_path / "s.csv"], "x")
+    assert "WARNING" not in describe(profile)
+
+
 def test_command_writes_profile_and_figure(tmp_path):
     write_steps(tmp_path / "s.csv", make(memory_s=7e-3, compute_per_token_s=6e-5))
-    out, png = tmp_path / "deep" / "my.model.yaml", tmp_path / "fit.png"
+    out, png = tmp_path / "out" / "my.model.yaml", tmp_path / "fit.png"
     out.parent.mkdir()
     profile = run_calibrate([tmp_path / "s.csv"], out, None, 0.08, None, png)
     assert load_profile(out) == profile

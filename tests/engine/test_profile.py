@@ -1,5 +1,8 @@
 """Profiles: what a file may hold, and the step cost that comes out of it."""
 
+import pickle
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
@@ -53,6 +56,16 @@ def test_round_trip(tmp_path):
         (lambda d: d["decode"]["memory_s"].update(value=".nan"), "decode.memory_s.value", "number"),
         (lambda d: d.update(form="table"), "", "form: table"),
         (lambda d: d.pop("name"), "name", "needed: text"),
+        (lambda d: d.update(nam=d.pop("name")), "nam", "did you mean 'name'"),
+        (lambda d: d.update(form="fited"), "form", "did you mean 'fitted'"),
+        (lambda d: d.update(token_audio_s=0), "token_audio_s", "a finite number above 0 or null"),
+        (lambda d: d.update(decode=3), "decode", "a mapping with the keys norm, memory_s"),
+        (lambda d: d["decode"].update(memory_s={}), "decode.memory_s.value", "needed: a finite"),
+        (lambda d: d["decode"].update(capture_sizes=[1.5]), "decode.capture_sizes.0", "whole"),
+        (lambda d: d["decode"].update(table=[[1, "x"]]), "decode.table.0.1", "finite number"),
+        (lambda d: d["decode"].update(table=[[1, 2, 3]]), "decode.table.0", "list of 2 numbers"),
+        (lambda d: d.update(noise={"quantiles": [1]}), "noise.quantiles", "with 101 entries"),
+        (lambda d: d.pop("schema"), "schema", "begins with `schema: voicesim-profile/1`"),
     ],
 )
 def test_bad_file_names_file_key_and_what_is_allowed(tmp_path, change, key, allowed):
@@ -65,11 +78,76 @@ def test_bad_file_names_file_key_and_what_is_allowed(tmp_path, change, key, allo
     assert error.value.file == str(path)
     assert error.value.key == key
     assert allowed in error.value.allowed
+    assert_plain(error.value)
+
+
+def assert_plain(error: ProfileError) -> None:
+    """One line in plain words that survives the way back from a worker."""
+    text = str(error)
+    assert "\n" not in text
+    for jargon in ("Field required", "Input should", "Value error", "Traceback", "<stream end>"):
+        assert jargon not in text
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), vars(again)) == (text, vars(error))
+
+
+BEGINS = "a profile begins with `schema: voicesim-profile/1`"
+SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "holiday_peak.yaml"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (bytes(range(256)), f"p.yaml: is not text (a binary or packed file?); {BEGINS}"),
+        (b"\x1f\x8b\x08\x00", "p.yaml: is not text"),
+        (b"schema: x\nname: \x00\n", "p.yaml:2: holds characters that are not text"),
+        (b"", f"p.yaml: is empty; {BEGINS}"),
+        (b"# nothing\n", f"p.yaml: is empty; {BEGINS}"),
+        (b"batch,seconds\n1,0.01\n", f"p.yaml: holds plain text; {BEGINS}"),
+        (b"- 1\n- 2\n", f"p.yaml: holds a list; {BEGINS}"),
+        (SCENARIO.read_bytes(), "p.yaml: looks like a scenario (its keys: title, "),
+        (SCENARIO.read_bytes(), BEGINS),
+        (b"a: 1\n", f"p.yaml: is no profile (its keys: a); {BEGINS}"),
+        (b"a: 1\nb: {value: 2, low\n", "p.yaml:2: ends in the middle of a value"),
+        (b'a: 1\nb: "two\n', "p.yaml:2: ends in the middle of a value"),
+        (b"a: 1\n\tb: 2\nc: 3\n", "p.yaml:2: is not valid YAML: found character"),
+        (b"a: 1\nb: c: d\n", "p.yaml:2: is not valid YAML: mapping values"),
+        (b"a: 1\n---\nb: 2\n", "expected a single document"),
+        (b"a: 2024-13-45\n", "is not valid YAML: month"),
+        (b"[" * 3000, "is not valid YAML"),
+    ],
+)
+def test_a_wrong_file_is_named_in_plain_words(tmp_path, content, said):
+    path = tmp_path / "p.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ProfileError) as error:
+        load_profile(path)
+    assert said in str(error.value)
+    assert_plain(error.value)
+
+
+def test_a_profile_cut_anywhere_is_loaded_or_refused_plainly(tmp_path):
+    text, path = dump_profile(fitted()), tmp_path / "p.yaml"
+    refused = 0
+    for end in range(0, len(text), 7):
+        path.write_text(text[:end])
+        try:
+            load_profile(path)
+        except ProfileError as error:
+            assert_plain(error)
+            refused += 1
+    assert refused > 40
 
 
 def test_missing_file_is_a_profile_error(tmp_path):
     with pytest.raises(ProfileError, match=r"none\.yaml"):
         load_profile(tmp_path / "none.yaml")
+
+
+def test_a_folder_is_a_profile_error(tmp_path):
+    with pytest.raises(ProfileError, match="is a folder, not a file; a profile begins") as error:
+        load_profile(tmp_path)
+    assert_plain(error.value)
 
 
 def test_prediction_is_the_kernels_arithmetic():

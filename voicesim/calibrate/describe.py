@@ -41,7 +41,7 @@ def one_level(profile: Profile) -> str | None:
         return None
     rest = "the profile takes the same time at every batch"
     if any(q.value for q in _growing(profile.decode)):
-        rest = "what it adds per stream comes from the prompts alone"
+        rest = "what it adds per stream comes from prompts and contexts alone"
     return (
         f"decode was measured at batch {r.batch[0]:g} only, so the data cannot tell how the step "
         f"grows with the batch: {rest}; measure at least two"
@@ -49,7 +49,7 @@ def one_level(profile: Profile) -> str | None:
 
 
 def _growing(decode: DecodeCost) -> list[Quantity]:
-    return [decode.compute_per_token_s, decode.host_per_stream_s]
+    return [decode.compute_per_token_s, decode.host_per_stream_s, decode.memory_per_kv_token_s]
 
 
 def _fit_lines(profile: Profile) -> list[str]:
