@@ -15,6 +15,7 @@ from voicesim.engine.spec import INF, CodecSpec, PoolSpec
 from voicesim.policy import admission, python
 from voicesim.policy.python import PolicyError
 from voicesim.scenario import Scenario, ScenarioFile
+from voicesim.scenario.presets import MODELS
 from voicesim.workload import rng
 from voicesim.workload.tape import Tape, draw_tape
 
@@ -214,24 +215,33 @@ def kv_blocks(scenario: Scenario, profile: Profile) -> int:
     """Usable KV blocks of an engine (one block is vLLM's null block).  Raises ModelError."""
     pool = scenario.cluster.pool
     engine = pool.engine
+    if engine.model is not None and (engine.kv_blocks is not None or profile.memory is not None):
+        why = "kv_blocks is given" if engine.kv_blocks else f"profile {profile.name!r} has memory"
+        raise ModelError(f"engine.model {engine.model!r} is never used: {why}")
     if engine.kv_blocks is not None:
         return max(1, engine.kv_blocks - 1)
-    if profile.memory is None:
+    if profile.memory is not None:
+        weights = profile.memory.weight_bytes.value + profile.memory.overhead_bytes.value
+        per_token = profile.memory.kv_bytes_per_token.value
+    elif engine.model is not None:
+        weights = float(MODELS[engine.model].weights_bytes)
+        per_token = float(MODELS[engine.model].kv_bytes_per_token)
+    else:
         raise ModelError(
-            f"profile {profile.name!r} says nothing about memory: give engine.kv_blocks"
+            f"profile {profile.name!r} says nothing about memory: give engine.kv_blocks or "
+            f"engine.model ({', '.join(MODELS)})"
         )
     total = scenario.cluster.gpu.memory_bytes
     if total is None:
         raise ModelError(f"the memory of {pool.on!r} is not known: give engine.kv_blocks")
     share = 0.9 if engine.memory is None else engine.memory
-    fixed = profile.memory.weight_bytes.value + profile.memory.overhead_bytes.value
-    block = profile.memory.kv_bytes_per_token.value * engine.block_size
-    blocks = int((total * share - fixed) // block) - 1
+    block = per_token * engine.block_size
+    blocks = int((total * share - weights) // block) - 1
     if blocks < 1:
-        short = (fixed + 2 * block - total * share) / 2**30
+        short = (weights + 2 * block - total * share) / 2**30
         raise ModelError(
             f"engine.memory: {share:g} of {total / 2**30:.1f} GiB leaves no room "
-            f"for the KV cache beside {fixed / 2**30:.1f} GiB of weights and overhead "
+            f"for the KV cache beside {weights / 2**30:.1f} GiB of weights and overhead "
             f"({short:.1f} GiB short)"
         )
     return blocks

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.worlds import differences, random_world, step_cost
+from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
 from voicesim.engine.pool import Pool, PoolEnvironment, record
 from voicesim.engine.reference import run_reference
@@ -75,3 +76,20 @@ def test_a_wrong_step_cost_is_caught():
         spec, step=StepCost(spec.step.params, np.nextafter(spec.step.compute_s, 1.0))
     )
     assert "utterance_f" in differences(record(pool), run_reference(wrong, tape))
+
+
+def test_the_worlds_have_it_all():
+    """Equality would prove little if the worlds lacked what a rule is about."""
+    seen = {"closed": 0, "failed": 0, "preempted": 0, "codec": 0, "noise": 0, "abandoned": 0}
+    for seed in range(200):
+        spec, tape = random_world(seed)
+        pool = Pool(spec, tape)
+        pool.advance(spec.end)
+        run = record(pool)
+        seen["closed"] += tape.closed
+        seen["failed"] += run.counters["failed"] > 0
+        seen["preempted"] += run.counters["preemptions"] > 0
+        seen["codec"] += run.counters["codec_batches"] > 0
+        seen["noise"] += spec.noise is not None
+        seen["abandoned"] += bool((run.utterance_i[:, at.R_OUTCOME] == at.ABANDONED).any())
+    assert min(seen.values()) >= 15, seen

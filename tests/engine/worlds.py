@@ -49,7 +49,8 @@ def random_world(seed: int, **fixed) -> tuple[PoolSpec, Tape]:
         return values[int(rng.integers(len(values)))]
 
     sessions = int(rng.integers(5, 60))
-    per = rng.integers(1, 4, sessions)
+    closed = rng.random() < 0.2
+    per = np.ones(sessions, np.int64) if closed else rng.integers(1, 4, sessions)
     utterances = int(per.sum())
     span = one_of(0.0, 2.0, 10.0)
     arrival = np.sort(np.round(rng.uniform(0, span, sessions), one_of(1, 6)))
@@ -58,7 +59,7 @@ def random_world(seed: int, **fixed) -> tuple[PoolSpec, Tape]:
     block_size = one_of(4, 16)
     most = int((prompt + tokens).max())
     tight = -(-most // block_size)
-    blocks = one_of(1 << 30, tight, tight + 3, 2 * tight, 4 * tight)
+    blocks = one_of(1 << 30, max(tight // 2, 1), tight, tight + 3, 2 * tight, 4 * tight)
     max_num_seqs = int(one_of(2, 5, 16, 64))
     overlap = bool(one_of(0, 1))
     quantiles = np.sort(rng.lognormal(0, 0.2, 4096))
@@ -121,7 +122,15 @@ def random_world(seed: int, **fixed) -> tuple[PoolSpec, Tape]:
     first = np.concatenate([[0], np.cumsum(per)])
     think = one_of(np.zeros(utterances), rng.exponential(1.0, utterances))
     patience = one_of(np.full(utterances, np.inf), rng.exponential(0.6, utterances))
-    tape = tape_of(arrival, tokens, prompt, think, patience, first)
+    if closed:
+        # a caller starts every 50 ms at most until the horizon: 20 times the utterances suffice
+        arrival = arrival[: max(1, sessions // 10)]
+        think = think + 0.05 + span / 5
+        first = np.arange(20 * utterances + 1)
+        tokens, prompt, think, patience = (
+            np.tile(column, 20) for column in (tokens, prompt, think, patience)
+        )
+    tape = tape_of(arrival, tokens, prompt, think, patience, first, closed)
     return dataclasses.replace(spec, **fixed), tape
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from tests.experiment import busy
-from voicesim.experiment import compare
-from voicesim.experiment.backends import WorkerDied, backend
-from voicesim.experiment.work import jobs_of, play
+from voicesim.experiment import ExperimentError, compare
+from voicesim.experiment.backends import WorkerDied, backend, elsewhere
+from voicesim.experiment.work import jobs_of, model_version, play
 from voicesim.scenario import load
 
 VICTIM = ("cap", 2)
@@ -90,6 +90,12 @@ def test_files_travel_with_the_job(jobs, alone, tmp_path):
             elsewhere.write_text("schema: voicesim-profile/1\n")
         scenario.cluster.pool.engine._path = elsewhere
         assert play(replace(jobs[0], scenario=scenario)) == alone[jobs[0].id]
+
+
+def test_a_worker_with_another_model_refuses(jobs):
+    with pytest.raises(ExperimentError, match="another voicesim"):
+        elsewhere(dict_of, jobs[0], "0.0.1+00")
+    assert elsewhere(dict_of, jobs[0], model_version()) == {"played": 0}
 
 
 # --- Dask -------------------------------------------------------------------------------------

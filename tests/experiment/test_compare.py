@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -232,3 +233,8 @@ def test_one_variant_has_nothing_to_be_compared_with(tmp_path):
     path.write_text(text)
     with pytest.raises(ExperimentError, match="only one variant"):
         compare(path)
+
+
+def test_the_shipped_studies_load():
+    studies = Path(__file__).parents[2] / "scenarios" / "studies"
+    assert all(len(load(path).variants) > 1 for path in studies.glob("*.yaml"))

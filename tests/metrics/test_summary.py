@@ -29,7 +29,7 @@ def test_pace_and_ttfa_match_the_chunks(tmp_path):
     assert m["pace_p99"] == pytest.approx(exact, rel=0.01)  # a bucket is 1/128 octave
     ttfa = np.sort((streams["started_s"] - streams["requested_s"]).dropna())
     assert m["ttfa_p95_s"] == ttfa[int(np.ceil(0.95 * len(ttfa))) - 1]
-    completed = streams[streams["outcome"] == "completed"]
+    completed = streams[(streams["outcome"] == "completed") & (streams["chunks"] >= 2)]
     stall = 1000 * completed["stall_total_s"].sum() / (completed["audio_s"].sum() / 60)
     assert m["stall_seconds_per_1000_audio_minutes"] == pytest.approx(stall)
 
@@ -61,7 +61,9 @@ def test_one_chunk_replies_are_not_measured(tmp_path):
     """Nothing to measure is never a pass: no share, and every call is counted as not measured."""
     _, _, _, m = measure(tmp_path, "cluster.pools.tts.codec.chunk={first: 400, steady: 400}")
     assert m["not_measured"] == m["completed"] + m["abandoned"] > 0
+    assert m["clean_share"] == 0.0
     assert m["stalled_share"] is None
+    assert m["stall_seconds_per_1000_audio_minutes"] is None
     assert m["pace_p99"] is None
     assert m["c50"] is m["c100"] is m["c200"] is None
 

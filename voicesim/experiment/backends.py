@@ -18,7 +18,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from voicesim.experiment.metrics import ExperimentError
-from voicesim.experiment.work import Job, play
+from voicesim.experiment.work import Job, model_version, play
 
 BACKENDS = ("processes", "dask", "ray")
 STRIKES = 3  # deaths after which a run (or a pool that finishes nothing) is given up
@@ -105,6 +105,13 @@ def _named(play: Play, job: Job) -> tuple[Any, dict[str, Any]]:
     return job.id, play(job)
 
 
+def elsewhere(play: Play, job: Job, model: str) -> dict[str, Any]:
+    """Play on a machine that may have another voicesim, and refuse if it has."""
+    if model_version() != model:
+        raise ExperimentError(f"a worker has another voicesim: {model_version()}, not {model}")
+    return play(job)
+
+
 class Dask:
     """A Dask cluster; its scheduler moves the runs of a dead worker to another."""
 
@@ -145,7 +152,7 @@ class Dask:
             # one run for each core: a death is blamed on all that a worker holds
             room = max(sum(self._client.ncores().values()), 1) - len(flying)
             for job in _take(waiting, room, more):
-                future = self._client.submit(play, job, pure=False)
+                future = self._client.submit(elsewhere, play, job, model_version(), pure=False)
                 flying[future] = job
                 done.add(future)
             if not flying:
@@ -185,18 +192,20 @@ class Ray:
 
     def run(self, jobs: Iterable[Job], more: More = _always, play: Play = play) -> Results:
         """See Backend."""
-        task = self._ray.remote(_named).options(num_cpus=1, max_retries=STRIKES)
+        task = self._ray.remote(elsewhere).options(num_cpus=1, max_retries=STRIKES)
         flying: dict[Any, Job] = {}
         waiting = iter(jobs)
         while True:
             room = max(int(self._ray.cluster_resources().get("CPU", 1)), 1) - len(flying)
-            flying |= {task.remote(play, job): job for job in _take(waiting, room, more)}
+            flying |= {
+                task.remote(play, job, model_version()): job for job in _take(waiting, room, more)
+            }
             if not flying:
                 return
             (done,), _ = self._ray.wait(list(flying), num_returns=1)
             job = flying.pop(done)
             try:
-                _, result = self._ray.get(done)
+                result = self._ray.get(done)
             except self._ray.exceptions.WorkerCrashedError as problem:
                 raise WorkerDied([job.id]) from problem
             yield job, result

@@ -141,7 +141,8 @@ def _cautions(answer: Comparison) -> Iterator[str]:
             f"other callers than the baseline's: {', '.join(odd)} (its workload differs; how "
             "much of the noise still cancels, corr. says)"
         )
-    yield from (f"warning: {text}" for text in answer.warnings)
+    for text in words.groups(answer.warnings, list(answer.file.variants)):
+        yield f"warning: {text}"
 
 
 def _method(answer: Comparison) -> str:

@@ -29,8 +29,9 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
     measured = accepted[accepted["measured"]]
     completed = streams[streams["outcome"] == "completed"]
     ttfa = (streams["started_s"] - streams["requested_s"]).dropna().to_numpy()
-    audio_minutes = completed["audio_s"].sum() / 60.0
-    multi = completed.loc[completed["chunks"] >= 2, "stall_largest_s"].to_numpy()
+    timed = completed[completed["chunks"] >= 2]  # the others have no timeline to stall in
+    audio_minutes = timed["audio_s"].sum() / 60.0
+    multi = timed["stall_largest_s"].to_numpy()
     live = int(outcome.get("live", 0))
     if run.tape.closed:
         live += run.record.counters["live_calls"]  # no row tells of a call that is not settled
@@ -49,7 +50,7 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
         "clean_share": clean / offered if offered else None,
         "stalled_share": share(measured["audible_stalls"] > 0),
         "stall_seconds_per_1000_audio_minutes": (
-            1000.0 * completed["stall_total_s"].sum() / audio_minutes if audio_minutes else None
+            1000.0 * timed["stall_total_s"].sum() / audio_minutes if audio_minutes else None
         ),
         "pace_p99": 1.0 / gap if gap > 0 else None,
         **{f"ttfa_p{q}_s": nearest_rank(ttfa, q / 100.0) for q in (50, 95, 99)},

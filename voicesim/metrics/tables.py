@@ -15,8 +15,9 @@ def streams(run: Run) -> pd.DataFrame:
 
     Times in s from the start of the run, NaN where it never came to that.  outcome: completed,
     refused, abandoned or failed.  underrun_a_s, underrun_c_s: definitions A and C of the field's
-    tools (voicesim.listener.definitions); stall_*: the player of the scenario.  worst_pace: the
-    least audio / gap of its chunks.
+    tools (voicesim.listener.definitions); stall_*: the player of the scenario.  Both are NaN for
+    a stream of one chunk: nothing can be measured there.  worst_pace: the least audio / gap of
+    its chunks.
     """
     ints, floats = run.record.utterance_i, run.record.utterance_f
     tape = run.tape
@@ -44,8 +45,8 @@ def streams(run: Run) -> pd.DataFrame:
             "audio_s": tape.tokens[rows] * run.spec.token_audio,
             "prompt_tokens": tape.prompt[rows],
             "chunks": chunks,
-            "stall_total_s": known(at.Z_STALL, chunks >= 1),
-            "stall_largest_s": known(at.Z_STALL_MAX, chunks >= 1),
+            "stall_total_s": known(at.Z_STALL, measured),
+            "stall_largest_s": known(at.Z_STALL_MAX, measured),
             "stalls": i[:, at.R_STALLS],
             "audible_stalls": i[:, at.R_AUDIBLE],
             "underrun_a_s": known(at.Z_A, measured),
@@ -62,8 +63,9 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
 
     outcome: refused if one of its utterances was refused for good, else abandoned, failed,
     completed, or live when the run stopped before it was over.  clean: completed, every utterance
-    started within slo.start_within and no stall over slo.no_stall_over, no audio lost.
-    measured: a stream of two chunks or more was delivered; without one, stalls are not measured.
+    started within slo.start_within and no stall over slo.no_stall_over, no audio lost, and it was
+    measured.  measured: a stream of two chunks or more was delivered; in a call without one stalls
+    are not measured, and what is not measured is never clean.
     """
     tape, slo = run.tape, run.scenario.slo
     if tape.closed:
@@ -88,9 +90,10 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
     good = (
         (codes == at.COMPLETED)
         & (wait <= slo.start_within)
-        & (stall <= slo.no_stall_over)
+        & ~(stall > slo.no_stall_over)
         & (stream_table["lost_audio_s"].to_numpy() == 0)
     )
+    measured = np.bincount(s, weights=stream_table["chunks"] >= 2, minlength=n) > 0
     table = pd.DataFrame(
         {
             "session": np.arange(n),
@@ -98,8 +101,9 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
             "outcome": outcomes(outcome),
             "utterances": settled,
             "clean": (np.bincount(s, weights=good, minlength=n) == settled)
-            & (outcome == at.COMPLETED),
-            "measured": np.bincount(s, weights=stream_table["chunks"] >= 2, minlength=n) > 0,
+            & (outcome == at.COMPLETED)
+            & measured,
+            "measured": measured,
             "audible_stalls": np.bincount(
                 s, weights=stream_table["audible_stalls"], minlength=n
             ).astype(np.int64),

@@ -158,14 +158,25 @@ def signals(metrics: Mapping[str, Any], replications: int = 1) -> list[str]:
     average = " on average" if replications > 1 and waiting is not None else ""
     lines = [f"first audible stall{at} while the engine's waiting gauge read {gauge}{average}"]
     lead = mean(metrics, "alarm_lead_s")
-    if lead is None:
+    rules = metrics.get("alarm_fired_s", {})
+    if not any(name.startswith("chunk_gap_p99") for name in rules):
+        lines.append(f"alarm on the p99 chunk gap {NOT_MEASURED}: the scenario has none")
+    elif lead is None:
         lines.append("the p99 chunk-gap alarm did not fire before the first stall")
     elif lead < 0:
         late = duration(-lead)
         lines.append(f"the p99 chunk-gap alarm fired too late, {late} after the first stall")
     else:
         lines.append(f"the p99 chunk gap had crossed its alarm {duration(lead)} before{average}")
+    lines += [_fired(name, mean(rules, name)) for name in rules if name.startswith("waiting")]
     return lines
+
+
+def _fired(rule: str, at: float | None) -> str:
+    """When an alarm on the waiting gauge went off, if ever."""
+    if at is None:
+        return "the alarm on waiting callers never went off"
+    return f"the alarm on waiting callers went off at {at / 60:.1f} min"
 
 
 def groups(lines: Sequence[str], variants: Sequence[str]) -> list[str]:

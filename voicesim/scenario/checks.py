@@ -17,7 +17,7 @@ from .cluster import Gpu
 from .errors import Path, bare, branches, is_model, meant, shown, unknown
 from .policies import AdmitAll, Cap, CapQueue
 from .units import constant
-from .workload import Refused
+from .workload import Refused, Retry
 
 
 class Hole:
@@ -265,8 +265,29 @@ def _card(at: Path, pool: Any, gpu: Any) -> Iterator[tuple[Path, str]]:
         yield (*at, "engine"), f"{text}give cluster.gpus.{pool.on}.memory or engine.kv_blocks"
 
 
-def unused_refusal(scenarios: Sequence[Any]) -> bool:
-    """Whether ``refused`` is described although no variant ever refuses anybody."""
-    described = any(isinstance(s.workload.refused, Refused) for s in scenarios)
-    sure = all(isinstance(s.policies.admission, AdmitAll) for s in scenarios)
-    return described and sure
+def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
+    """Knobs that are given although no variant uses them."""
+    if all(_refuses_nobody(s) for s in scenarios):
+        yield ("workload", "refused"), "never used: no variant's admission refuses"
+    retries = [s.workload.refused.retry for s in scenarios if _refused(s)]
+    if retries and all(isinstance(r, Retry) and r.attempts == 0 for r in retries):
+        for name in ("backoff", "factor", "jitter"):
+            if any(name in r.model_fields_set for r in retries):
+                yield ("workload", "refused", "retry", name), "never used: attempts is 0"
+    players = [s.listener.player for s in scenarios]
+    waits = any(p.max_wait is not None and p.max_wait is not HOLE for p in players)
+    if waits and all(p.prebuffer == 0 for p in players):
+        yield ("listener", "player", "max_wait"), "never used: prebuffer is 0, so nothing waits"
+    if all(_whole(s.cluster) for s in scenarios):
+        used = {pool.on for s in scenarios for pool in s.cluster.pools.values()}
+        for name in {n: None for s in scenarios for n in s.cluster.gpus}:
+            if name not in used:
+                yield ("cluster", "gpus", name), "never used: no pool is on it"
+
+
+def _refused(s: Any) -> bool:
+    return isinstance(s.workload.refused, Refused)
+
+
+def _refuses_nobody(s: Any) -> bool:
+    return _refused(s) and isinstance(s.policies.admission, AdmitAll)

@@ -70,6 +70,12 @@ class Gpu(Part):
         return presets.GPUS[self.preset].price
 
 
+def _model(value: Any) -> Any:
+    if value is not None and value not in list(presets.MODELS):
+        raise wrong(unknown(value, presets.MODELS, f"unknown model preset {shown(value)}"))
+    return value
+
+
 def _capture(value: Any) -> Any:
     names = ("vllm", "none", "profile")
     if isinstance(value, list) and value:
@@ -91,6 +97,13 @@ class Engine(Part):
     profile: str = Field(
         description="Step cost file; beside the scenario, or in the working directory or the "
         "repository."
+    )
+    model: Annotated[
+        str | None, BeforeValidator(_model), WithJsonSchema({"enum": [*presets.MODELS, None]})
+    ] = Field(
+        default=None,
+        description="Model whose published memory is used where the profile states none; "
+        "default none.",
     )
     max_num_seqs: UpTo64Ki = Field(
         default=256, description="Streams in the batch at most; default 256."

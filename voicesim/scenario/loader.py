@@ -17,7 +17,7 @@ from typing import Any, get_origin
 import yaml
 from pydantic import ValidationError
 
-from .checks import contradictions, partial, unused_refusal
+from .checks import contradictions, partial, unused
 from .errors import (
     Path,
     Problem,
@@ -124,10 +124,7 @@ def loads(
         scenario, found = _validate(tree, context)
         scenarios.append(scenario)
         problems += found
-    if unused_refusal(scenarios):
-        problems.append(
-            trees[0].problem(("workload", "refused"), "never used: no variant's admission refuses")
-        )
+    problems += [trees[0].problem(where, text) for where, text in unused(scenarios)]
     if problems:
         raise ScenarioErrors(sorted(dict.fromkeys(problems), key=lambda p: (p.file, p.line)))
     return ScenarioFile(path, dict(zip(names, scenarios, strict=True)))
@@ -474,6 +471,9 @@ def _numeral(text: str) -> int | float | str:
 def json_schema() -> dict[str, Any]:
     """JSON Schema of a scenario file, variants included."""
     schema = Scenario.model_json_schema()
+    for name in ("workload", "cluster"):  # pydantic drops the description beside a bare reference
+        about = Scenario.model_fields[name].description
+        schema["properties"][name] = {"description": about, **schema["properties"][name]}
     schema["properties"]["variants"] = {
         "type": "object",
         "description": "Overrides of the base by dotted path, under a name each; the first is "

@@ -14,91 +14,60 @@ class GpuSpec:
     """One card.
 
     memory_bytes: device memory, None where it means nothing.
-    bandwidth_bytes_s: memory bandwidth.  flops_bf16: dense bf16 peak, per second.
     price: typical rent in USD per hour, None if unknown.
     """
 
     memory_bytes: int | None
-    bandwidth_bytes_s: float | None
-    flops_bf16: float | None
     price: float | None
     confidence: str
 
 
-def _card(
-    memory_gb: int, gb_s: float, tflops: float, price: float | None, confidence: str
-) -> GpuSpec:
-    return GpuSpec(memory_gb * 10**9, gb_s * 1e9, tflops * 1e12, price, confidence)
+def _card(memory_gb: int, price: float | None, confidence: str) -> GpuSpec:
+    return GpuSpec(memory_gb * 10**9, price, confidence)
 
 
 GPUS: dict[str, GpuSpec] = {
-    "h200-sxm": _card(141, 4800, 989, 3.20, "read; rents 2.50-7.00"),
-    "h100-sxm": _card(80, 3350, 989, 2.65, "read; rents 1.99-5.00, blended 2.65"),
-    "a100-80gb": _card(80, 2039, 312, None, "read; bandwidth 2000-2048; rents 0.80-3.00"),
-    "a100-40gb": _card(40, 1555, 312, None, "read"),
-    "l40s": _card(48, 864, 362, 0.86, "bandwidth and price read; flops from memory"),
-    "l40": _card(48, 864, 181, None, "memory"),
-    "l20": _card(48, 864, 119.5, None, "memory"),
-    "h20": _card(96, 4000, 148, None, "memory; the H20-3e has 141 GB"),
-    "l4": _card(24, 300, 121, None, "memory"),
-    "a10g": _card(24, 600, 70, None, "bandwidth read; flops from memory"),
-    "rtx-4090": _card(24, 1008, 165, 0.34, "read"),
-    "rtx-3090": _card(24, 936, 71, None, "read"),
+    "h200-sxm": _card(141, 3.20, "read; rents 2.50-7.00"),
+    "h100-sxm": _card(80, 2.65, "read; rents 1.99-5.00, blended 2.65"),
+    "a100-80gb": _card(80, None, "read; bandwidth 2000-2048; rents 0.80-3.00"),
+    "a100-40gb": _card(40, None, "read"),
+    "l40s": _card(48, 0.86, "bandwidth and price read; flops from memory"),
+    "l40": _card(48, None, "memory"),
+    "l20": _card(48, None, "memory"),
+    "h20": _card(96, None, "memory; the H20-3e has 141 GB"),
+    "l4": _card(24, None, "memory"),
+    "a10g": _card(24, None, "bandwidth read; flops from memory"),
+    "rtx-4090": _card(24, 0.34, "read"),
+    "rtx-3090": _card(24, None, "read"),
     # For profiles measured on a CPU: nothing about the card is known or needed.
-    "cpu": GpuSpec(None, None, None, None, "no figures: give kv_blocks or memory"),
+    "cpu": GpuSpec(None, None, "no figures: give kv_blocks or memory"),
 }
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One autoregressive speech model in bf16.
+    """Memory of one autoregressive speech model in bf16, for profiles that do not state it.
 
     weights_bytes: parameters of the autoregressive part, two bytes each.
     kv_bytes_per_token: keys and values of all layers for one token.
-    frame_rate: codec frames per second of audio.
-    steps_per_audio_s: decode steps per second of audio.
-    sub_steps: sequential passes of the code predictor per frame (0: none).
-    first_chunk, steady_chunk: frames per audio chunk of the reference server.
     """
 
     weights_bytes: int
     kv_bytes_per_token: int
-    layers: int
-    hidden: int
-    q_heads: int
-    kv_heads: int
-    head_dim: int
-    frame_rate: float
-    steps_per_audio_s: float
-    sub_steps: int
-    samples_per_frame: int
-    sample_rate: int
-    first_chunk: int
-    steady_chunk: int
     confidence: str
     source: str
 
 
 _QWEN = "qwen3-asr-swift docs/tts-model.md; sglang-omni qwen3_tts_r20_vocoder_study.md"
+_ORPHEUS = "phoonnx-orpheus; silares.com targets"
+_COSY = "CosyVoice runtime/triton_trtllm; sglang-omni fun_cosyvoice3.md"
 
 MODELS: dict[str, ModelSpec] = {
-    "qwen3-tts-1.7b": ModelSpec(
-        3_400_000_000, 114_688, 28, 2048, 16, 8, 128, 12.5, 12.5, 15, 1920, 24000, 1, 8,
-        "read", _QWEN,
-    ),
-    "qwen3-tts-0.6b": ModelSpec(
-        1_200_000_000, 114_688, 28, 1024, 16, 8, 128, 12.5, 12.5, 15, 1920, 24000, 1, 8,
-        "read", _QWEN,
-    ),
-    "orpheus-3b": ModelSpec(
-        6_000_000_000, 114_688, 28, 3072, 24, 8, 128, 11.72, 82.0, 0, 2048, 24000, 4, 1,
-        "mixed; layers and chunks from memory", "phoonnx-orpheus; silares.com targets",
-    ),
-    "cosyvoice2-0.5b": ModelSpec(
-        1_000_000_000, 12_288, 24, 896, 14, 2, 64, 25.0, 25.0, 0, 960, 24000, 25, 100,
-        "read", "CosyVoice runtime/triton_trtllm; sglang-omni fun_cosyvoice3.md",
-    ),
-}  # fmt: skip
+    "qwen3-tts-1.7b": ModelSpec(3_400_000_000, 114_688, "read", _QWEN),
+    "qwen3-tts-0.6b": ModelSpec(1_200_000_000, 114_688, "read", _QWEN),
+    "orpheus-3b": ModelSpec(6_000_000_000, 114_688, "mixed; layers from memory", _ORPHEUS),
+    "cosyvoice2-0.5b": ModelSpec(1_000_000_000, 12_288, "read", _COSY),
+}
 
 SERVEGEN_M_SMALL: tuple[float, ...] = (
     0.84, 0.71, 0.73, 0.68, 0.71, 0.66, 0.68, 0.85, 1.02, 1.05, 1.13, 1.09,

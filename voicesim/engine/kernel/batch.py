@@ -38,8 +38,9 @@ def set_due(I, s):
     ahead = I[o + S_DUE] - (step - I[o + S_OFF])
     if ahead > ring - 1:
         ahead = ring - 1
-    bucket = I[O_RINGS] + g * ring + ((step + ahead) & (ring - 1))
-    I[o + S_BUCKET] = bucket
+    place = g * ring + ((step + ahead) & (ring - 1))
+    I[o + S_BUCKET] = place  # within the section: the arena may move
+    bucket = I[O_RINGS] + place
     a = -1
     b = I[bucket]
     while b >= 0 and I[o0 + b * NSI + S_SEQ] < I[o + S_SEQ]:
@@ -62,7 +63,7 @@ def clear_due(I, s):
     a = I[o + S_BPREV]
     b = I[o + S_BNEXT]
     if a < 0:
-        I[I[o + S_BUCKET]] = b
+        I[I[O_RINGS] + I[o + S_BUCKET]] = b
     else:
         I[o0 + a * NSI + S_BNEXT] = b
     if b >= 0:
