@@ -41,15 +41,18 @@ def step_cost(memory=0.004, per_kv=1e-8, base=0.002, per_token=1e-4, norm=0.0, *
     return StepCost(params, base + per_token * np.arange(4097))
 
 
-def random_world(seed: int, **fixed) -> tuple[PoolSpec, Tape]:
-    """A world drawn from ``seed``: few streams, many rules; ``fixed`` overrides spec fields."""
+def random_world(seed: int, may_close: bool = True, **fixed) -> tuple[PoolSpec, Tape]:
+    """A world drawn from ``seed``: few streams, many rules; ``fixed`` overrides spec fields.
+
+    may_close: one in five is a closed loop.
+    """
     rng = np.random.default_rng(seed)
 
     def one_of(*values):
         return values[int(rng.integers(len(values)))]
 
     sessions = int(rng.integers(5, 60))
-    closed = rng.random() < 0.2
+    closed = rng.random() < 0.2 and may_close
     per = np.ones(sessions, np.int64) if closed else rng.integers(1, 4, sessions)
     utterances = int(per.sum())
     span = one_of(0.0, 2.0, 10.0)

@@ -30,6 +30,7 @@ def metrics(relative: float | None = None, **changes: float | None) -> dict[str,
 
     found: dict[str, Any] = {name: known(value) for name, value in {**VALUES, **changes}.items()}
     found["busy_share"] = {stage: known(value) for stage, value in BUSY.items()}
+    found["alarm_fired_s"] = {"chunk_gap_p99_over_10s_above_1": known(900.0)}
     return found
 
 

@@ -63,13 +63,13 @@ def test_signals():
         "first audible stall at 16.5 m"
     )
     silent = "the p99 chunk-gap alarm did not fire before the first stall"
-    none = words.signals(metrics(alarm_fired_s={}))[1]
+    none = words.signals({**metrics(), "alarm_fired_s": {}})[1]
     assert none == "alarm on the p99 chunk gap n/a: the scenario has none"
     rules = {
         "chunk_gap_p99_over_10s_above_1": {"mean": 900.0},
         "waiting_over_10s_above_5": {"mean": 1200.0},
     }
-    both = words.signals(metrics(alarm_fired_s=rules))
+    both = words.signals({**metrics(), "alarm_fired_s": rules})
     assert both[2] == "the alarm on waiting callers went off at 20.0 min"
     assert words.signals(metrics(alarm_lead_s=None)) == [gauge, silent]
     late = words.signals(metrics(alarm_lead_s=-12.0))[1]

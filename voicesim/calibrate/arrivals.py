@@ -48,7 +48,7 @@ def read_arrivals(text: str, file: str) -> pd.DataFrame:
     table = parse(text, file, [*REQUIRED[1:], *(n for n in optional if n in header)])
     table["run_id"] = table["run_id"].astype(str)
     table = table.sort_values(["run_id", "stream_id", "token_index"], kind="stable")
-    _check_streams(table, file)
+    check_streams(table, file)
     parts = [_run_samples(str(run), rows, file) for run, rows in table.groupby("run_id", sort=True)]
     samples = pd.concat(parts, ignore_index=True)
     if samples.empty:
@@ -57,7 +57,7 @@ def read_arrivals(text: str, file: str) -> pd.DataFrame:
     return samples
 
 
-def _check_streams(table: pd.DataFrame, file: str) -> None:
+def check_streams(table: pd.DataFrame, file: str) -> None:
     """Token indices count up from 0 in each stream and time does not run backwards."""
     new = (table["run_id"] != table["run_id"].shift()) | (
         table["stream_id"] != table["stream_id"].shift()
@@ -83,7 +83,7 @@ def _check_streams(table: pd.DataFrame, file: str) -> None:
 def _run_samples(run: str, rows: pd.DataFrame, file: str) -> pd.DataFrame:
     line = int(rows["line"].min())
     placed = _place(rows, file, line)
-    prefill = _prefill(placed, _budget(run, rows))
+    prefill = _prefill(placed, budget_of(run, rows))
     arrivals, steps = placed.arrivals, np.arange(placed.arrivals.shape[1])
     decoding = ~np.isnan(arrivals) & (steps[None, :] > placed.first[:, None])
     index = steps[None, :] - placed.first[:, None]
@@ -173,7 +173,7 @@ def _best_start(s: np.ndarray, mean: np.ndarray) -> tuple[int, float, int]:
     return best
 
 
-def _budget(run: str, rows: pd.DataFrame) -> float:
+def budget_of(run: str, rows: pd.DataFrame) -> float:
     if "token_budget" in rows:
         return float(rows["token_budget"].iloc[0])
     found = re.search(r"-chunk(\d+)$", run)

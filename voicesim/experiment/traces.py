@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from voicesim.calibrate.arrivals import REQUIRED, _budget, _check_streams
+from voicesim.calibrate.arrivals import REQUIRED, budget_of, check_streams
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.table import header_of, parse, read_text, require
 from voicesim.engine.profile import Profile
@@ -66,7 +66,7 @@ def read_trace(path: Path) -> pd.DataFrame:
     rows = parse(text, file, [*REQUIRED[1:], *budget])
     rows["run_id"] = rows["run_id"].astype(str)
     rows = rows.sort_values(["run_id", "stream_id", "token_index"], kind="stable")
-    _check_streams(rows, file)
+    check_streams(rows, file)
     return rows
 
 
@@ -108,7 +108,7 @@ def _run(name: str, rows: pd.DataFrame, profile: Profile, sent: pd.DataFrame | N
         send = sent["t_send_s"].to_numpy()  # sorted by stream_id, as the streams are
     order = np.argsort(send, kind="stable")
     return MeasuredRun(
-        name, send[order], [arrivals[i] for i in order], prompt[order], int(_budget(name, rows)),
+        name, send[order], [arrivals[i] for i in order], prompt[order], int(budget_of(name, rows)),
         sent is not None,
     )  # fmt: skip
 

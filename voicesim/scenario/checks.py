@@ -278,9 +278,10 @@ def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
     waits = any(p.max_wait is not None and p.max_wait is not HOLE for p in players)
     if waits and all(p.prebuffer == 0 for p in players):
         yield ("listener", "player", "max_wait"), "never used: prebuffer is 0, so nothing waits"
-    if all(_whole(s.cluster) for s in scenarios):
-        used = {pool.on for s in scenarios for pool in s.cluster.pools.values()}
-        for name in {n: None for s in scenarios for n in s.cluster.gpus}:
+    kinds = {name: None for s in scenarios for name in _named(s.cluster.gpus)}
+    used = [pool.on for s in scenarios for pool in _named(s.cluster.pools).values()]
+    if used and all(isinstance(on, str) and on in kinds for on in used):
+        for name in kinds:
             if name not in used:
                 yield ("cluster", "gpus", name), "never used: no pool is on it"
 
