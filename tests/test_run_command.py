@@ -258,6 +258,9 @@ def test_a_policy_beside_the_scenario_is_found(tmp_path, monkeypatch):
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     cap = summary["variants"]["cap"]
     assert cap["refused"]["mean"] == cap["offered"]["mean"]
+    study = ["--out", str(tmp_path / "study"), "--max-replications", "8", "--set", "horizon=10s"]
+    compared = RUNNER.invoke(app, ["compare", str(tmp_path / "small.yaml"), *study])
+    assert compared.exit_code == 0, compared.output
 
 
 def test_extrapolation_is_said(tmp_path):

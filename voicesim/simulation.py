@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import gamma
 
+from voicesim.engine.cost import OVERLAP
 from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.engine.record import RunRecord
-from voicesim.engine.spec import INF, CodecSpec, PoolSpec
-from voicesim.policy import admission, python
+from voicesim.engine.spec import CODEC_QUEUES, INF, CodecSpec, PoolSpec
+from voicesim.policy import admission, python, routing
 from voicesim.policy.python import PolicyError
 from voicesim.scenario import Scenario, ScenarioFile
 from voicesim.scenario.presets import MODELS
@@ -41,13 +42,11 @@ def simulate(
     engine: str = "kernel",
     processes: Sequence[Callable[[Any, Any], Any]] = (),
     record_chunks: bool = False,
-    home: Path | None = None,
 ) -> Run:
     """Play one replication.
 
     engine: "kernel" (compiled) or "reference" (plain SimPy); the results are equal to the bit.
     processes: generator functions of (env, pool), SimPy processes beside the pool.
-    home: folder in which a policy's module is looked for first (then the working folder).
     Raises ModelError, ProfileError, PolicyError.
     """
     profile = load_profile(scenario.cluster.pool.engine.profile_path)
@@ -60,7 +59,7 @@ def simulate(
         spec.token_audio,
         scenario.cluster.pool.engine.max_tokens,
     )
-    decide = python_policies(scenario, spec, home=home)
+    decide = python_policies(scenario, spec)
     if engine == "reference":
         from voicesim.engine.reference import run_reference
 
@@ -91,7 +90,7 @@ def problems(file: ScenarioFile) -> list[str]:
         try:
             spec = pool_spec(scenario, load_profile(scenario.cluster.pool.engine.profile_path))
             name = ""
-            python_policies(scenario, spec, home=file.path.parent)
+            python_policies(scenario, spec)
         except (ModelError, ProfileError, PolicyError) as problem:
             name = name or next(n for n in policy_names(scenario) if n in str(problem))
             found[f"{file.path}:{line_of(file.path, name)}: {problem}"] = None
@@ -141,7 +140,7 @@ def pool_spec(
         block_size=engine.block_size,
         blocks=kv_blocks(scenario, profile),
         reserve=engine.reserve_full_prompt,
-        overlap=bool(step.params[8]),
+        overlap=bool(step.params[OVERLAP]),
         noise=profile.noise_table() if engine.noise and profile.noise else None,
         jitter=jitter_table(network.jitter),
         decode_slowdown=profile.sharing.decode_slowdown.value,
@@ -182,14 +181,13 @@ def codec_spec(codec: Any, profile: Profile) -> CodecSpec:
             "{floor, per_row, per_frame} in the pool"
         )
     cost = profile.codec_cost(override)
-    kinds = {"fifo": 0, "window": 1, "edf": 2}
     return CodecSpec(
         cost=cost,
         left_context=codec.left_context,
         cap=codec.batch.cap,
         gather=codec.batch.window,
         workers=codec.workers,
-        queue=kinds[codec.queue.kind],
+        queue=CODEC_QUEUES.index(codec.queue.kind),
         window=getattr(codec.queue, "streams", 0),
         shared=codec.on == "same_gpu",
     )
@@ -219,7 +217,9 @@ def kv_blocks(scenario: Scenario, profile: Profile) -> int:
         why = "kv_blocks is given" if engine.kv_blocks else f"profile {profile.name!r} has memory"
         raise ModelError(f"engine.model {engine.model!r} is never used: {why}")
     if engine.kv_blocks is not None:
-        return max(1, engine.kv_blocks - 1)
+        if engine.kv_blocks < 2:
+            raise ModelError("engine.kv_blocks: one is the null block; give at least 2")
+        return engine.kv_blocks - 1
     if profile.memory is not None:
         weights = profile.memory.weight_bytes.value + profile.memory.overhead_bytes.value
         per_token = profile.memory.kv_bytes_per_token.value
@@ -258,7 +258,10 @@ def policy_numbers(scenario: Scenario) -> dict[str, Any]:
     """Kinds and knobs of the built-in policies."""
     admit, route = scenario.policies.admission, scenario.policies.routing
     numbers: dict[str, Any] = {
-        "routing": {"round_robin": 0, "least_streams": 1, "power_of_two": 2}.get(route.kind, 1)
+        "routing": {
+            "round_robin": routing.ROUND_ROBIN,
+            "power_of_two": routing.POWER_OF_TWO,
+        }.get(route.kind, routing.LEAST_STREAMS)
     }
     if admit.kind == "cap":
         numbers |= {"admission": admission.CAP, "limit": admit.streams}
@@ -274,18 +277,23 @@ def policy_numbers(scenario: Scenario) -> dict[str, Any]:
     return numbers
 
 
-def python_policies(
-    scenario: Scenario, spec: PoolSpec, always: bool = False, home: Path | None = None
-) -> Any:
-    """The decision in Python if a policy is the user's own (or ``always``), else None."""
+def python_policies(scenario: Scenario, spec: PoolSpec, always: bool = False) -> Any:
+    """The decision in Python if a policy is the user's own (or ``always``), else None.
+
+    A policy's module is looked for beside the scenario, then in the working folder.
+    """
     admit, route = scenario.policies.admission, scenario.policies.routing
     custom = [p for p in (admit, route) if p.kind == "custom"]
     if not custom and not always:
         return None
-    for folder in (Path.cwd(), home):
-        if folder is not None and str(folder.resolve()) not in sys.path:
-            sys.path.insert(0, str(folder.resolve()))
-    routes = (python.RoundRobin, python.LeastStreams, python.PowerOfTwo)
+    for folder in (str(Path.cwd()), str(scenario.home)):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    routes = {
+        routing.ROUND_ROBIN: python.RoundRobin,
+        routing.LEAST_STREAMS: python.LeastStreams,
+        routing.POWER_OF_TWO: python.PowerOfTwo,
+    }
     if route.kind == "custom":
         chosen = python.load_policy(route.policy, route.options)
     else:

@@ -103,10 +103,7 @@ def run_study(
     jobs = [(name, r) for name, s in file.variants.items() for r in range(s.replications)]
     count = min(workers or os.cpu_count() or 1, len(jobs))
     result = StudyResult(file)
-    home = file.path.parent
-    calls = (
-        delayed(job)(file.variants[name], name, r, folder, chunks, engine, home) for name, r in jobs
-    )
+    calls = (delayed(job)(file.variants[name], name, r, folder, chunks, engine) for name, r in jobs)
     try:
         done: Iterator[Outcome]
         if count == 1:
@@ -131,12 +128,11 @@ def job(
     folder: Path | None,
     chunks: bool,
     engine: str,
-    home: Path | None = None,
 ) -> Outcome:
-    """One run, its tables written to ``folder``; home: where policy modules are looked for."""
+    """One run, its tables written to ``folder``."""
     if current_process().name != "MainProcess":
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    run = simulate(scenario, replication, engine, record_chunks=chunks, home=home)
+    run = simulate(scenario, replication, engine, record_chunks=chunks)
     streams = tables.streams(run)
     calls = tables.sessions(run, streams)
     if folder is not None:

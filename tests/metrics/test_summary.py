@@ -82,6 +82,16 @@ def test_everybody_refused(tmp_path):
     assert m["not_measured"] == 0
 
 
+def test_who_was_never_let_in_is_not_accepted(tmp_path):
+    """A cap of one stream, a queue and little patience: some hang up before an engine has them."""
+    queue = "policies.admission={kind: cap_queue, streams: 1, deadline: 1h}"
+    _, calls, _, m = measure(tmp_path, "workload.arrivals.rate=20/s", queue)
+    counted = calls[(calls["arrival_s"] >= 5) & (calls["outcome"] == "abandoned")]
+    assert (~counted["accepted"]).sum() > 50
+    accepted = calls[(calls["arrival_s"] >= 5) & calls["accepted"]]
+    assert m["not_measured"] == (accepted["outcome"].ne("refused") & ~accepted["measured"]).sum()
+
+
 def test_nobody_calls(tmp_path):
     text = small.SCENARIO.replace("{kind: poisson, rate: 6/s}", "{kind: trace, file: none.csv}")
     (tmp_path / "none.csv").write_text("t_s\n50\n")  # after the horizon of 30 s

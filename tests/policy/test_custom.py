@@ -105,7 +105,7 @@ def test_built_in_policies_are_the_same_in_python_and_compiled(tmp_path, monkeyp
     compiled = simulate(scenario).record
     monkeypatch.setattr(
         "voicesim.simulation.python_policies",
-        lambda s, spec, home: python_policies(s, spec, always=True, home=home),
+        lambda s, spec: python_policies(s, spec, always=True),
     )
     asked = simulate(scenario).record
     assert (compiled.utterance_f == asked.utterance_f).all()

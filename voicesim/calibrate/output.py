@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from voicesim.calibrate.errors import CalibrationError
+from voicesim.files import write_whole
 
 
 def check_target(path: Path, inputs: list[Path]) -> None:
@@ -35,15 +36,7 @@ def check_target(path: Path, inputs: list[Path]) -> None:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write next to the target and rename, so a reader never sees half a file."""
     try:
-        handle, temporary = _beside(path)
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(content)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(path, content)
     except OSError as error:
         raise _cannot(path, error) from error
 

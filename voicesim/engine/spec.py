@@ -13,6 +13,9 @@ from voicesim.engine.cost import StepCost
 INF = float("inf")
 NEVER = 1e301
 
+CODEC_QUEUES = ("fifo", "window", "edf")
+"""Queue policies of the codec stage by number; kernel and reference unpack the same order."""
+
 MOST_AT_ONCE = 2_000_000
 """Requests at one instant beyond which the run is declared stuck."""
 
@@ -31,7 +34,7 @@ class NoProgressError(RuntimeError):
 class CodecSpec:
     """The codec stage of each replica.
 
-    cost: float64[3], floor, per row, per frame (s).  queue: 0 fifo, 1 window, 2 edf.
+    cost: float64[3], floor, per row, per frame (s).  queue: index into CODEC_QUEUES.
     window: streams that may be active (queue 1).  shared: on the decoder's GPU.
     """
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from voicesim import terminal
 from voicesim.engine.profile import ProfileError
 from voicesim.experiment.backends import WorkerDied
 from voicesim.experiment.compare import INTERRUPTED, State, compare
@@ -33,7 +33,7 @@ def compare_command(
 ) -> int:
     """Compare the variants of a file; the exit code: 0, 2 bad input, 1 workers lost, 130
     interrupted."""
-    signal.signal(signal.SIGTERM, _terminate)
+    terminal.stop_on_sigterm()
     folder = out or Path("runs") / f"{path.stem}-compare"
     fresh = not folder.exists()
     try:
@@ -59,7 +59,7 @@ def compare_command(
     if as_json:
         print(json.dumps(answer.as_dict(), indent=2, allow_nan=False))
     elif not quiet:
-        console = Console()
+        console = terminal.console()
         print_comparison(answer, console)
         console.print(f"wrote {folder}/ (study.json, differences.parquet, pairs.parquet, runs/)")
     if answer.ended == INTERRUPTED:
@@ -67,10 +67,6 @@ def compare_command(
         print(f"interrupted: {done} finished runs are kept in {folder}/", file=sys.stderr)
         return 130
     return 0
-
-
-def _terminate(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 class _Bar:

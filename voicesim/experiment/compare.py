@@ -17,8 +17,9 @@ from voicesim.experiment.backends import backend as backend_of
 from voicesim.experiment.decide import Difference, Precision, Values, differences, enough
 from voicesim.experiment.looks import FIRST, Looks, schedule
 from voicesim.experiment.metrics import COSTS, METRICS, ExperimentError, chosen, flat, value
-from voicesim.experiment.store import Store, write_whole
+from voicesim.experiment.store import Store
 from voicesim.experiment.work import Job, jobs_of, model_version
+from voicesim.files import write_whole
 from voicesim.metrics.summary import aggregate
 from voicesim.scenario import ScenarioFile, load
 from voicesim.simulation import pool_spec, python_policies

@@ -16,8 +16,9 @@ from voicesim.experiment.backends import BACKENDS, Backend
 from voicesim.experiment.backends import backend as backend_of
 from voicesim.experiment.metrics import METRICS, ExperimentError, chosen, value
 from voicesim.experiment.plan_search import MEETS, UNDECIDED, Limit, Node, Rule, Sample
-from voicesim.experiment.store import Store, write_whole
+from voicesim.experiment.store import Store
 from voicesim.experiment.work import Job, jobs_of, model_version
+from voicesim.files import write_whole
 from voicesim.scenario import Scenario, ScenarioErrors, ScenarioFile, load, loads
 from voicesim.scenario.units import duration
 from voicesim.simulation import problems

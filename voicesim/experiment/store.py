@@ -9,13 +9,12 @@ is played anew.
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from voicesim.experiment.work import Job
+from voicesim.files import write_whole
 
 RUN_SCHEMA = "voicesim-experiment-run/1"
 
@@ -63,20 +62,6 @@ class Store:
         assert self.folder is not None
         name = re.sub(r"[^\w.-]", "_", job.variant)[:60]
         return self.folder / "runs" / f"{name}-{job.replication}-{job.key[:16]}.json"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is either not there or complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _checksum(result: Any) -> str:

@@ -7,7 +7,6 @@ another machine plays the same run, whether or not it has those files.
 import hashlib
 import importlib.util
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import voicesim
+from voicesim.files import write_whole
 from voicesim.metrics import summary, tables
 from voicesim.scenario import Scenario
 from voicesim.simulation import simulate
@@ -36,7 +36,7 @@ class Job:
     scenario: Scenario
     files: tuple[bytes, ...]
     key: str
-    path: str = ""  # where the user's own policies are, beside the working directory
+    path: str = ""  # working directory of the study, in which policies are looked for too
 
     @property
     def id(self) -> tuple[str, int]:
@@ -158,8 +158,5 @@ def _kept(content: bytes, suffix: str) -> Path:
     """A file of this content in the temporary folder, named by its hash."""
     target = Path(tempfile.gettempdir()) / f"voicesim-{_hash(content)[:32]}{suffix}"
     if not _same(target, content):
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(name, target)
+        write_whole(target, content)
     return target

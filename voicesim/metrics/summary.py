@@ -25,7 +25,7 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
     calls = calls[calls["arrival_s"] >= scenario.warmup]
     streams = streams[streams["session"].isin(calls["session"])]
     outcome = calls["outcome"].value_counts()
-    accepted = calls[calls["outcome"].isin(["completed", "abandoned", "live", "failed"])]
+    accepted = calls[calls["accepted"] & (calls["outcome"] != "refused")]
     measured = accepted[accepted["measured"]]
     completed = streams[streams["outcome"] == "completed"]
     ttfa = (streams["started_s"] - streams["requested_s"]).dropna().to_numpy()

@@ -62,10 +62,12 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
     """One row per call that began; of a closed loop only those that were settled.
 
     outcome: refused if one of its utterances was refused for good, else abandoned, failed,
-    completed, or live when the run stopped before it was over.  clean: completed, every utterance
-    started within slo.start_within and no stall over slo.no_stall_over, no audio lost, and it was
-    measured.  measured: a stream of two chunks or more was delivered; in a call without one stalls
-    are not measured, and what is not measured is never clean.
+    completed, or live when the run stopped before it was over.
+    accepted: a stream of it was admitted to an engine.
+    measured: a stream of two chunks or more was delivered; in a call without one stalls are not
+    measured, and what is not measured is never clean.
+    clean: completed and measured, every utterance started within slo.start_within, no stall over
+    slo.no_stall_over, no audio lost.
     """
     tape, slo = run.tape, run.scenario.slo
     if tape.closed:
@@ -93,6 +95,7 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
         & ~(stall > slo.no_stall_over)
         & (stream_table["lost_audio_s"].to_numpy() == 0)
     )
+    let_in = stream_table["admitted_s"].notna()
     measured = np.bincount(s, weights=stream_table["chunks"] >= 2, minlength=n) > 0
     table = pd.DataFrame(
         {
@@ -103,6 +106,7 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
             "clean": (np.bincount(s, weights=good, minlength=n) == settled)
             & (outcome == at.COMPLETED)
             & measured,
+            "accepted": np.bincount(s, weights=let_in, minlength=n) > 0,
             "measured": measured,
             "audible_stalls": np.bincount(
                 s, weights=stream_table["audible_stalls"], minlength=n

@@ -1,7 +1,6 @@
 """The ``ladder`` command: progress, table, figure and folder of one ladder."""
 
 import json
-import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from voicesim import terminal
 from voicesim.engine.profile import ProfileError, load_profile
 from voicesim.experiment.ladder import Ladder, as_data, climb
 from voicesim.experiment.ladder import Progress as Report
@@ -43,9 +43,9 @@ def ladder_command(
     asked: levels, audio, prompt, chunk, codec_cap, codec_queue, left_context as on the command
     line.
     """
-    console = Console(quiet=quiet, width=None if sys.stdout.isatty() else 120)
+    console = terminal.console(quiet)
     out = out or Path("runs") / f"ladder-{profile.stem}"
-    signal.signal(signal.SIGTERM, _terminate)
+    terminal.stop_on_sigterm()
     try:
         load, levels = read(profile, asked)
         folder = RunFolder(out, FILES, ())
@@ -111,10 +111,6 @@ def whole_numbers(option: str, text: str) -> list[int]:
     if not found or min(found) < 1:
         raise ExperimentError(f"{option}: found {text!r}; allowed: whole numbers from 1 on: 1,2,4")
     return found
-
-
-def _terminate(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """The ``plan`` command: progress, the answer in words, and the study folder."""
 
 import json
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from voicesim import terminal
 from voicesim.engine.profile import ProfileError
 from voicesim.experiment.backends import WorkerDied
 from voicesim.experiment.metrics import METRICS, ExperimentError
@@ -36,7 +36,7 @@ def plan_command(
     **asked: Any,
 ) -> int:
     """Plan; the exit code: 0, 1 no setting meets or workers lost, 2 bad input, 130 interrupted."""
-    signal.signal(signal.SIGTERM, _terminate)
+    terminal.stop_on_sigterm()
     folder = out or Path("runs") / f"{path.stem}-plan"
     shown = _Progress(quiet)
     try:
@@ -61,14 +61,10 @@ def plan_command(
     if as_json:
         print(json.dumps(answer.as_dict(), indent=2, allow_nan=False))
     elif not quiet:
-        console = Console()
+        console = terminal.console()
         print_plan(answer, console)
         console.print(f"wrote {folder}/ (plan.json, runs/)", highlight=False)
     return 0 if answer.answer else 1
-
-
-def _terminate(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 class _Progress:

@@ -1,6 +1,5 @@
 """The ``run`` command: progress, table, figure and folder of one study."""
 
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from voicesim import terminal
 from voicesim.engine.kernel.jit import is_compiled
 from voicesim.engine.spec import NoProgressError
 from voicesim.policy.python import PolicyError
@@ -32,7 +32,7 @@ def run_command(
     quiet: bool,
 ) -> int:
     """Run a scenario file; returns the exit code (0, 2 for bad input, 130 when interrupted)."""
-    console = Console(quiet=quiet, width=None if sys.stdout.isatty() else 120)
+    console = terminal.console(quiet)
     errors = Console(stderr=True)
     try:
         study = load(file, sets=sets, seed=seed, replications=replications)
@@ -50,7 +50,7 @@ def run_command(
         return 2
     if engine == "kernel" and not quiet and not is_compiled():
         print("compiling the kernel, once: about 20 s", file=sys.stderr)
-    signal.signal(signal.SIGTERM, _terminate)
+    terminal.stop_on_sigterm()
     try:
         with _progress(errors, quiet) as bar:
             result = run_study(study, folder.path, workers, chunks, engine, bar.report)
@@ -75,10 +75,6 @@ def run_command(
         _say_what_is_missing(result, target)
         return 130
     return 0
-
-
-def _terminate(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def _say_what_is_missing(result: StudyResult, target: Path) -> None:

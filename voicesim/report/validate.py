@@ -1,16 +1,15 @@
 """The ``validate`` command: measured against predicted, as a table and as JSON."""
 
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from voicesim import terminal
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.experiment.traces import read_runs
@@ -54,8 +53,8 @@ def validate_command(
     quiet: bool,
 ) -> int:
     """Replay, print, write; returns the exit code (0, 2 for bad input, 130 when interrupted)."""
-    console = Console(quiet=quiet, width=None if sys.stdout.isatty() else 120)
-    signal.signal(signal.SIGTERM, _terminate)
+    console = terminal.console(quiet)
+    terminal.stop_on_sigterm()
     try:
         profile = load_profile(profile_path)
         runs = read_runs(trace, sessions, profile)
@@ -71,10 +70,6 @@ def validate_command(
         return 130
     print_validation(profile, settings, trace.name, seeds, buffer, console)
     return 0
-
-
-def _terminate(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def print_validation(

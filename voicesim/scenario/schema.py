@@ -8,9 +8,17 @@ numbers once read: seconds, events per second, bytes, money per hour.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, field_serializer
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    WithJsonSchema,
+    field_serializer,
+    model_validator,
+)
 from pydantic_core.core_schema import ValidationInfo
 
 from .cluster import Cluster
@@ -137,6 +145,18 @@ class Scenario(Part):
     slo: Slo = Field(default=Slo(), description="When a call is clean; default 1s and 100ms.")
     alarms: list[Alarm] = Field(default_factory=list, description="Signals to watch; default none.")
     series: Series = Field(default=Series(), description="Time series; default one point a second.")
+
+    _home: Path = PrivateAttr(Path())
+
+    @model_validator(mode="after")
+    def _remember(self, info: ValidationInfo) -> Scenario:
+        self._home = (info.context or {}).get("base", Path()).resolve()
+        return self
+
+    @property
+    def home(self) -> Path:
+        """Folder of the file: where a policy's module is looked for first."""
+        return self._home
 
     def resolved(self) -> dict[str, Any]:
         """Everything with its defaults, as plain data that reads back to the same scenario."""

@@ -14,6 +14,7 @@ from voicesim.engine.kernel.session import (
     write_result,
 )
 from voicesim.engine.layout import *
+from voicesim.engine.spec import CODEC_QUEUES
 from voicesim.listener import player
 from voicesim.policy.admission import LAG_WEIGHT
 from voicesim.workload import rng
@@ -22,7 +23,7 @@ hash_key = adopt(rng.hash_key)
 table_index = adopt(rng.table_index)
 player_deliver = adopt(player.deliver)
 SILENT, PLAYING, ROUNDING = player.SILENT, player.PLAYING, player.ROUNDING
-FIFO, WINDOW, EDF = range(3)
+FIFO, WINDOW, EDF = range(len(CODEC_QUEUES))
 
 
 @compiled

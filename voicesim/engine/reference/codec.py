@@ -6,10 +6,11 @@ from voicesim.engine import cost
 from voicesim.engine import layout as at
 from voicesim.engine.reference.stream import Stream
 from voicesim.engine.reference.timeline import Work
+from voicesim.engine.spec import CODEC_QUEUES
 from voicesim.listener.player import PLAYING
 from voicesim.policy.admission import LAG_WEIGHT
 
-FIFO, WINDOW, EDF = range(3)
+FIFO, WINDOW, EDF = range(len(CODEC_QUEUES))
 
 
 class Codec:
