@@ -278,11 +278,11 @@ def check(file: ScenarioPath, sets: Sets = None) -> None:
     typer.echo(f"OK {file}" + (f": {first.title}" if first.title else ""))
     width = max(map(len, found.variants))
     for name, scenario in found.variants.items():
-        arrivals, pool = scenario.workload.arrivals, scenario.cluster.pool
-        calls = arrivals.expected(scenario.horizon)
+        calls = scenario.workload.arrivals.expected(scenario.horizon)
+        pools = [f"{p.replicas} x {p.on}" for p in scenario.cluster.pools.values()]
         typer.echo(
             f"  {name:<{width}}  {calls:,.0f} calls expected in {scenario.horizon:g} s"
-            f" x {scenario.replications}, {pool.replicas} x {pool.on},"
+            f" x {scenario.replications}, {' + '.join(pools)},"
             f" admission {scenario.policies.admission.kind}"
             + ("  (baseline)" if name == found.baseline else "")
         )

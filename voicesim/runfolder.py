@@ -89,6 +89,7 @@ def write_results(result: StudyResult, folder: Path) -> None:
         "complete": result.complete,
         **result.context,
         "variants": result.summary,
+        **({"pools": result.pools} if result.pools else {}),
     }
     text = json.dumps(summary, indent=2, allow_nan=False)
     (folder / "summary.json").write_text(text + "\n", encoding="utf-8")

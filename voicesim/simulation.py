@@ -1,6 +1,7 @@
 """A scenario becomes a pool's plain numbers, and runs: on the kernel or on the reference."""
 
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ def simulate(
     processes: Sequence[Callable[[Any, Any], Any]] = (),
     record_chunks: bool = False,
 ) -> Run:
-    """Play one replication.
+    """Play one replication of a scenario with one pool (``Scenario.apart`` makes them).
 
     engine: "kernel" (compiled) or "reference" (plain SimPy); the results are equal to the bit.
     processes: generator functions of (env, pool), SimPy processes beside the pool.
@@ -59,6 +60,8 @@ def simulate(
         spec.token_audio,
         scenario.cluster.pool.engine.max_tokens,
     )
+    if scenario.slice != (0.0, 1.0):
+        tape = tape.only(callers_of(scenario, replication, tape.sessions))
     decide = python_policies(scenario, spec)
     if engine == "reference":
         from voicesim.engine.reference import run_reference
@@ -79,13 +82,24 @@ def simulate(
     return Run(scenario, profile, spec, tape, record)
 
 
+def callers_of(scenario: Scenario, replication: int, sessions: int) -> np.ndarray:
+    """bool[sessions]: the callers of a pool that serves a share of them.
+
+    Each caller has a uniform number of its own, so a pool keeps its callers whatever the others
+    are made of.
+    """
+    low, high = scenario.slice
+    u = rng.generator(scenario.seed, replication, rng.Purpose.POOL).random(sessions)
+    return np.asarray((low <= u) & (u < high))
+
+
 def problems(file: ScenarioFile) -> list[str]:
     """What a well-written file still lacks to be simulated: profiles, memory, codec cost, policies.
 
     One line each, with the file, the line of the profile's or policy's name, and the variant.
     """
     found: dict[str, None] = {}
-    for scenario in file.variants.values():
+    for scenario in [part for whole in file.variants.values() for part in whole.apart()]:
         name = scenario.cluster.pool.engine.profile
         try:
             spec = pool_spec(scenario, load_profile(scenario.cluster.pool.engine.profile_path))
@@ -126,7 +140,7 @@ def pool_spec(
             f"profile {profile.name!r} lacks token_audio_s, the seconds of audio of one decode "
             "step: give it there (voicesim calibrate --token-audio 80ms)"
         )
-    seed = rng.run_seed(scenario.seed, replication)
+    seed = run_seed(scenario, replication)
     refused = scenario.workload.refused
     network, player = listener.network, listener.player
     return PoolSpec(
@@ -164,6 +178,15 @@ def pool_spec(
         record_chunks=record_chunks,
         **policy_numbers(scenario),
     )
+
+
+def run_seed(scenario: Scenario, replication: int) -> int:
+    """Seed of what is drawn during the run; a pool beside others has its own, by its name."""
+    seed = rng.run_seed(scenario.seed, replication)
+    if scenario.slice == (0.0, 1.0):
+        return seed
+    (name,) = scenario.cluster.pools
+    return rng.hash_key_py(seed, rng.Purpose.POOL, zlib.crc32(name.encode()), 0)
 
 
 def codec_spec(codec: Any, profile: Profile) -> CodecSpec:

@@ -5,7 +5,8 @@ Each run is one job; a job writes its own tables.  When interrupted, what is fin
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import current_process
 from pathlib import Path
@@ -15,8 +16,8 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
+from voicesim.metrics import fleet, tables
 from voicesim.metrics import summary as metrics
-from voicesim.metrics import tables
 from voicesim.scenario import ScenarioFile
 from voicesim.simulation import Run, simulate
 
@@ -31,6 +32,7 @@ class Outcome:
     series: pd.DataFrame
     warnings: list[tuple[str, float]]
     events: int
+    pools: dict[str, dict[str, Any]] = field(default_factory=dict)  # of several: metrics of each
 
 
 @dataclass
@@ -48,6 +50,18 @@ class StudyResult:
             name: metrics.aggregate([o.metrics for o in of])
             for name in self.file.variants
             if (of := self.of(name))
+        }
+
+    @property
+    def pools(self) -> dict[str, dict[str, Any]]:
+        """Variant -> pool -> metric -> {mean, low, high}; empty where there is one pool."""
+        return {
+            name: {
+                pool: metrics.aggregate([o.pools[pool] for o in of])
+                for pool in self.file.variants[name].cluster.pools
+            }
+            for name in self.file.variants
+            if (of := self.of(name)) and of[0].pools
         }
 
     def of(self, variant: str) -> list[Outcome]:
@@ -100,25 +114,51 @@ def run_study(
     workers: processes, default one per core.  KeyboardInterrupt leaves a partial result with
     ``complete`` False.  Results do not depend on the number of workers.
     """
-    jobs = [(name, r) for name, s in file.variants.items() for r in range(s.replications)]
+    runs = [(name, r) for name, s in file.variants.items() for r in range(s.replications)]
+    jobs = [(name, r, part) for name, r in runs for part in file.variants[name].apart()]
     count = min(workers or os.cpu_count() or 1, len(jobs))
     result = StudyResult(file)
-    calls = (delayed(job)(file.variants[name], name, r, folder, chunks, engine) for name, r in jobs)
+    calls = (delayed(job)(part, name, r, folder, chunks, engine) for name, r, part in jobs)
+    parts: dict[tuple[str, int], list[Piece]] = defaultdict(list)
     try:
-        done: Iterator[Outcome]
+        done: Iterator[Piece]
         if count == 1:
             done = (call[0](*call[1], **call[2]) for call in calls)
         else:
             done = Parallel(n_jobs=count, return_as="generator_unordered")(calls)
-        for outcome in done:
+        for piece in done:
+            whole = file.variants[piece.variant]
+            held = parts[piece.variant, piece.replication]
+            held.append(piece)
+            if len(held) < len(whole.cluster.pools):
+                continue
+            outcome = outcome_of(parts.pop((piece.variant, piece.replication)), whole)
             result.outcomes.append(outcome)
             if progress is not None:
-                progress(len(result.outcomes), len(jobs), outcome)
+                progress(len(result.outcomes), len(runs), outcome)
         result.complete = True
     except KeyboardInterrupt:
         if not result.outcomes:
             raise
+        if folder is not None:
+            finished = {(o.variant, o.replication) for o in result.outcomes}
+            for name, r, part in jobs:
+                if (name, r) not in finished:
+                    for table in folder.glob(f"*/{_stem(name, r, part)}.parquet"):
+                        table.unlink()
     return result
+
+
+@dataclass
+class Piece:
+    """What one job sends back: the run of one pool; of the only pool, its outcome as well."""
+
+    variant: str
+    replication: int
+    part: fleet.Part | None
+    outcome: Outcome | None
+    warnings: list[tuple[str, float]]
+    events: int
 
 
 def job(
@@ -128,41 +168,72 @@ def job(
     folder: Path | None,
     chunks: bool,
     engine: str,
-) -> Outcome:
-    """One run, its tables written to ``folder``."""
+) -> Piece:
+    """One run of one pool, its tables written to ``folder``."""
     if current_process().name != "MainProcess":
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     run = simulate(scenario, replication, engine, record_chunks=chunks)
-    streams = tables.streams(run)
-    calls = tables.sessions(run, streams)
+    part = fleet.part_of(run)
     if folder is not None:
-        write_table(calls, folder, "sessions", variant, replication)
-        write_table(streams, folder, "streams", variant, replication)
+        written = {"sessions": part.calls, "streams": part.streams}
         if chunks:
-            write_table(tables.chunks(run), folder, "chunks", variant, replication)
-    return Outcome(
+            written["chunks"] = tables.chunks(run)
+        for name, table in written.items():
+            write_table(table, folder, name, variant, replication, scenario)
+    piece = Piece(
         variant,
         replication,
-        metrics.run_metrics(run, calls, streams),
-        tables.series(run),
+        part.light(),
+        None,
         warnings_of(run, variant),
         run.record.counters.get("events", 0),
     )
+    if scenario.slice == (0.0, 1.0):  # the only pool: the numbers are made here, in parallel
+        piece.outcome, piece.part = outcome_of([piece], scenario), None
+    return piece
+
+
+def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:
+    """A run from the runs of its pools, in the order of the file whatever order they came in."""
+    first = pieces[0]
+    if first.outcome is not None:
+        return first.outcome
+    order = list(whole.cluster.pools)
+    parts = sorted((p.part for p in pieces if p.part), key=lambda part: order.index(part.pool))
+    return Outcome(
+        first.variant,
+        first.replication,
+        fleet.metrics_of(parts, whole),
+        tables.series(fleet.together([p.run for p in parts], whole)),
+        [w for p in pieces for w in p.warnings],
+        sum(p.events for p in pieces),
+        {p.pool: fleet.metrics_of([p], whole) for p in parts} if len(parts) > 1 else {},
+    )
+
+
+def _stem(variant: str, replication: int, scenario: Any) -> str:
+    """Name of a run's tables; of several pools each has its own."""
+    (pool,) = scenario.cluster.pools
+    alone = scenario.slice == (0.0, 1.0)
+    return f"{variant}-{replication}" + ("" if alone else f"-{pool}")
 
 
 def write_table(
-    table: pd.DataFrame, folder: Path, name: str, variant: str, replication: int
+    table: pd.DataFrame, folder: Path, name: str, variant: str, replication: int, scenario: Any
 ) -> None:
-    """One part of a table: NAME/VARIANT-REPLICATION.parquet (pandas and DuckDB read the folder)."""
+    """One part of a table: NAME/VARIANT-REPLICATION.parquet (pandas and DuckDB read the folder),
+    of several pools NAME/VARIANT-REPLICATION-POOL.parquet."""
     small = table.copy()
     for column in map(str, small.select_dtypes("float64")):
         if not column.endswith("_s"):  # times keep their precision
             small[column] = small[column].astype(np.float32)
     small.insert(0, "variant", variant)
     small.insert(1, "replication", np.int32(replication))
+    small.insert(2, "pool", next(iter(scenario.cluster.pools)))
     target = folder / name
     target.mkdir(parents=True, exist_ok=True)
-    small.to_parquet(target / f"{variant}-{replication}.parquet", index=False, compression="zstd")
+    path = target / f"{_stem(variant, replication, scenario)}.parquet"
+    small.to_parquet(path, index=False, compression="zstd")
 
 
 def warnings_of(run: Run, variant: str) -> list[tuple[str, float]]:
@@ -213,13 +284,18 @@ def merged(warnings: Iterable[tuple[str, float]]) -> list[str]:
 
 def assumptions(scenario: Any) -> list[str]:
     """What the model takes for granted in this scenario."""
-    pool = scenario.cluster.pool
+    pools = scenario.cluster.pools.values()
     found = [
-        f"step times from profile {pool.engine.profile} (see its origins and intervals)",
+        *dict.fromkeys(
+            f"step times from profile {pool.engine.profile} (see its origins and intervals)"
+            for pool in pools
+        ),
         "a caller's patience covers the silence before the first sound, not later stalls",
         "one-way network jitter is gamma distributed of shape 2; packets keep their order",
     ]
-    if pool.codec is not None and pool.codec.on == "same_gpu":
+    if len(pools) > 1:
+        found.append("a caller stays in one pool, drawn by its share; pools share nothing")
+    if any(pool.codec is not None and pool.codec.on == "same_gpu" for pool in pools):
         found.append(
             "decoder and codec on one GPU stretch each other by the profile's fixed factors"
         )

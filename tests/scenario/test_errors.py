@@ -126,7 +126,7 @@ def test_everything_is_listed_at_once(refused):
             "codec: {chunk: {first: 1, steady: 1}, on: other_gpu}}",
             "cluster.pools.tts.replicas: 2 replicas with a second card each for the codec need 4",
         ),
-        ("cluster.pools={}", "cluster.pools: exactly one pool for now; found 0"),
+        ("cluster.pools={}", "cluster.pools: needs at least one pool"),
         ("cluster.gpus={card: {count: 2}}", "cluster.pools.tts.engine: the memory of 'card'"),
         ("cluster.pools.tts.engine.max_num_seqs=4096", "cluster.pools.tts.engine.max_num_batched"),
         (

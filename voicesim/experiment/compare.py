@@ -363,7 +363,7 @@ def _settings(
 
 def _check(file: ScenarioFile) -> None:
     """Refuse what cannot be simulated before anything is played or written."""
-    for scenario in file.variants.values():
+    for scenario in [part for whole in file.variants.values() for part in whole.apart()]:
         profile = load_profile(scenario.cluster.pool.engine.profile_path)
         python_policies(scenario, pool_spec(scenario, profile))
 

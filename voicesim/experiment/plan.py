@@ -280,7 +280,7 @@ class _Space:
         self.base = file.variants[variant]
         self.text = yaml.safe_dump(self.base.resolved(), sort_keys=False)
         self.path = file.path
-        self.priced = self.base.cluster.gpu.price_per_hour is not None
+        self.priced = self.base.cluster.price_per_hour is not None
         self.notes: list[str] = []
         self.varied = tuple(varied)
         if len({v.key for v in varied}) < len(varied):
@@ -317,25 +317,29 @@ class _Space:
             p = errors.problems[0]
             raise ExperimentError(f"--vary {', '.join(sets)}: {p.key}: {p.message}") from None
         made = scenario.variants[scenario.baseline]
-        pool, price = made.cluster.pool, made.cluster.gpu.price_per_hour
-        cost = float(pool.cards)
+        price = made.cluster.price_per_hour
+        cost = float(sum(pool.cards for pool in made.cluster.pools.values()))
         if price is not None:
-            cost *= price * made.horizon / 3600.0
+            cost = price * made.horizon / 3600.0
         return Setting(name, tuple(values), cost, made)
 
     def _cards(self, keys: Sequence[str], values: Sequence[int]) -> list[str]:
         """Override of gpus.count where more replicas need more cards than the file has."""
-        pool, gpu = self.base.cluster.pool, self.base.cluster.gpu
-        count = f"cluster.gpus.{pool.on}.count"
-        for key, number in zip(keys, values, strict=True):
-            cards = number * (pool.cards // pool.replicas)
-            replicas = re.fullmatch(r"cluster\.pools\.[^.]+\.replicas", key)
-            if replicas and count not in keys and cards > gpu.count:
-                note = f"{count} ({gpu.count}) is raised where the replicas need more cards"
+        cluster = self.base.cluster
+        need = dict.fromkeys(cluster.gpus, 0)
+        for name, pool in cluster.pools.items():
+            key = f"cluster.pools.{name}.replicas"
+            replicas = values[keys.index(key)] if key in keys else pool.replicas
+            need[pool.on] += replicas * (pool.cards // pool.replicas)
+        found = []
+        for kind, cards in need.items():
+            count, has = f"cluster.gpus.{kind}.count", cluster.gpus[kind].count
+            if cards > has and count not in keys:
+                note = f"{count} ({has}) is raised where the replicas need more cards"
                 if note not in self.notes:
                     self.notes.append(note)
-                return [f"{count}={cards}"]
-        return []
+                found.append(f"{count}={cards}")
+        return found
 
 
 # --- playing it -------------------------------------------------------------------------------

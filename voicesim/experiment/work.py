@@ -19,7 +19,7 @@ import numpy as np
 
 import voicesim
 from voicesim.files import write_whole
-from voicesim.metrics import summary, tables
+from voicesim.metrics import fleet
 from voicesim.scenario import Scenario
 from voicesim.simulation import simulate
 from voicesim.study import warnings_of
@@ -61,14 +61,13 @@ def play(job: Job) -> dict[str, Any]:
     """
     if job.path and job.path not in sys.path and Path(job.path).is_dir():
         sys.path.insert(0, job.path)
-    run = simulate(_at_home(job), job.replication)
-    streams = tables.streams(run)
-    calls = tables.sessions(run, streams)
+    whole = _at_home(job)
+    runs = [simulate(part, job.replication) for part in whole.apart()]
     result = {
-        "metrics": summary.run_metrics(run, calls, streams),
-        "warnings": warnings_of(run, job.variant),
-        "callers": callers(run.tape),
-        "events": int(run.record.counters.get("events", 0)),
+        "metrics": fleet.metrics_of([fleet.part_of(run) for run in runs], whole),
+        "warnings": [w for run in runs for w in warnings_of(run, job.variant)],
+        "callers": "-".join(callers(run.tape) for run in runs),
+        "events": sum(int(run.record.counters.get("events", 0)) for run in runs),
     }
     return dict(json.loads(json.dumps(result, allow_nan=False)))  # as a kept run is read
 
@@ -117,7 +116,7 @@ def _hash(content: bytes) -> str:
 
 def _reading(scenario: Scenario) -> list[Any]:
     """The parts of a scenario that name a file to read."""
-    parts = [scenario.cluster.pool.engine, scenario.workload.arrivals]
+    parts = [*(p.engine for p in scenario.cluster.pools.values()), scenario.workload.arrivals]
     return [part for part in parts if getattr(part, "_path", None) is not None]
 
 

@@ -114,11 +114,9 @@ def alarms_fired(run: Run) -> dict[str, Value]:
 
 
 def gpu_cost(run: Run) -> Value:
-    """Money for the pool's cards over the horizon; None without a price."""
-    price = run.scenario.cluster.gpu.price_per_hour
-    if price is None:
-        return None
-    return price * run.scenario.cluster.pool.cards * run.scenario.horizon / 3600.0
+    """Money for all pools' cards over the horizon; None where a card has no price."""
+    price = run.scenario.cluster.price_per_hour
+    return None if price is None else price * run.scenario.horizon / 3600.0
 
 
 def aggregate(replications: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def chunks(run: Run) -> pd.DataFrame:
     session = np.searchsorted(tape.first, i[:, at.L_UTT], side="right") - 1
     return pd.DataFrame(
         {
-            "session": session,
+            "session": session if tape.numbers is None else tape.numbers[session],
             "utterance": i[:, at.L_UTT] - tape.first[session],
             "chunk": i[:, at.L_INDEX],
             "replica": i[:, at.L_ENGINE],

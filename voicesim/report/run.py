@@ -67,7 +67,7 @@ def run_command(
             return 130
         raise
     target = folder.publish()
-    print_report(result.summary, result.context, console)
+    print_report(result.summary, result.context, console, result.pools)
     did = "replaced the run in" if folder.replaces else "wrote"
     shown = out or Path("runs") / file.stem
     console.print(f"{did} {shown}/ (summary.json, scenario.yaml, peak.png, tables in Parquet)")

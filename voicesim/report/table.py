@@ -63,8 +63,16 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def print_report(summary: Summary, context: Mapping[str, Any], console: Console) -> None:
-    """Print the table, the signals before the first stall, the verdict, warnings, assumptions."""
+def print_report(
+    summary: Summary,
+    context: Mapping[str, Any],
+    console: Console,
+    pools: Mapping[str, Summary] | None = None,
+) -> None:
+    """Print the table, the signals before the first stall, the verdict, warnings, assumptions.
+
+    pools: of each variant's pools where there are several; they follow as a table of their own.
+    """
     plain = console.options.ascii_only
 
     def say(text: str, style: str = "") -> None:
@@ -73,10 +81,12 @@ def print_report(summary: Summary, context: Mapping[str, Any], console: Console)
     say("")
     say(context["title"] or "voicesim", "bold")
     say(words.setting(context), FAINT)
-    for block in layout(summary, console.width, plain):
-        say("")
-        for line in block:
-            console.print(line, soft_wrap=True)
+    by_pool = {f"{v} {p}": m for v, each in (pools or {}).items() for p, m in each.items()}
+    for rows in filter(None, (summary, by_pool)):
+        for block in layout(rows, console.width, plain, rows is summary):
+            say("")
+            for line in block:
+                console.print(line, soft_wrap=True)
     say("")
     _items(console, _legend(summary, context, plain), FAINT)
     say("")
@@ -175,12 +185,15 @@ class Strip:
         return text + fill if self.left else fill + text
 
 
-def layout(summary: Summary, width: int, plain: bool) -> list[list[Text]]:
-    """The numbers as blocks of lines: one block if that fits, else as few as do."""
+def layout(summary: Summary, width: int, plain: bool, rank: bool = True) -> list[list[Text]]:
+    """The numbers as blocks of lines: one block if that fits, else as few as do.
+
+    rank: whether the rows stand for one another, so that one of them is the best.
+    """
     ways = [
         (strips, gap)
         for stacked in (False, True)
-        for strips in [_strips(summary, stacked, plain)]
+        for strips in [_strips(summary, stacked, plain, rank)]
         for gap in (2, 1)
     ]
     packed = [(_pack(strips, width, gap), gap) for strips, gap in ways]
@@ -188,9 +201,9 @@ def layout(summary: Summary, width: int, plain: bool) -> list[list[Text]]:
     return [_lines(block, gap, "-" if plain else "─") for block in blocks]
 
 
-def _strips(summary: Summary, stacked: bool, plain: bool) -> list[Strip]:
+def _strips(summary: Summary, stacked: bool, plain: bool, rank: bool) -> list[Strip]:
     """The name and every group of columns; stacked: intervals below their values."""
-    best = words.best_variant(summary) if len(summary) > 1 else None
+    best = words.best_variant(summary) if rank and len(summary) > 1 else None
     names = [[Text(part, GOOD if name == best else "bold")
               for part in chop_cells(name, NAME_WIDTH)] for name in summary]  # fmt: skip
     strips = [Strip([Text("variant", "bold")], names, left=True)]

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from .arrivals import WINDOW, Burst, Closed, Diurnal, Surge, Trace
 from .cluster import Gpu
 from .errors import Path, bare, branches, is_model, meant, shown, unknown
-from .policies import AdmitAll, Cap, CapQueue
+from .policies import AdmitAll, Cap, CapQueue, Custom
 from .units import constant
 from .workload import Refused, Retry
 
@@ -100,6 +100,7 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
     yield from _workload(s.workload, s.horizon)
     yield from _crowd(s.workload, s.horizon)
     yield from _cluster(s.cluster)
+    yield from _coupled(s)
     player = s.listener.player
     need = max((x for x in (player.prebuffer, player.rebuffer) if x is not HOLE), default=0.0)
     if player.max_queue is not None and player.max_queue < need:
@@ -219,20 +220,54 @@ def _cluster(c: Any) -> Iterator[tuple[Path, str]]:
                 yield (*at, group, name), text
     if isinstance(c.gpus, dict) and not gpus:
         yield (*at, "gpus"), "needs at least one kind of card"
-    if isinstance(c.pools, dict) and len(pools) != 1:
-        yield (*at, "pools"), f"exactly one pool for now; found {len(pools)}"
+    if isinstance(c.pools, dict) and not pools:
+        yield (*at, "pools"), "needs at least one pool"
+    taken: dict[str, int] = {}
     for name, pool in pools.items():
         if pool is not HOLE:
-            yield from _pool((*at, "pools", name), pool, gpus)
+            yield from _pool((*at, "pools", name), pool, gpus, taken)
+    yield from _shares((*at, "pools"), pools)
 
 
-def _pool(at: Path, pool: Any, gpus: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+def _shares(at: Path, pools: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Several pools divide the callers; one pool has nobody to divide them with."""
+    given = {name: pool.share for name, pool in pools.items() if pool is not HOLE}
+    if len(given) < len(pools) or any(share is HOLE for share in given.values()):
+        return
+    for name, share in given.items():
+        if len(pools) == 1 and share is not None:
+            yield (*at, name, "share"), "never used: the only pool serves all callers"
+        if len(pools) > 1 and share is None:
+            yield (*at, name), "needs its share of the callers: there are several pools"
+    shares = [share for share in given.values() if share is not None]
+    if len(shares) == len(pools) > 1 and abs(sum(shares) - 1.0) > 1e-9:
+        yield at, f"the shares must add up to 1; found {sum(shares):g}"
+
+
+def _coupled(s: Any) -> Iterator[tuple[Path, str]]:
+    """What lets one pool feel another, so that they cannot be played apart."""
+    if len(_named(s.cluster.pools)) < 2:
+        return
+    apart = "several pools are played apart, in parallel"
+    for name in ("admission", "routing"):
+        policy = getattr(s.policies, name)
+        if isinstance(policy, Custom):
+            text = f"{apart}; {policy.policy} would see all of them and couple them"
+            yield ("policies", name), f"{text}: give one pool, or a built-in policy"
+    if isinstance(s.workload.arrivals, Closed):
+        text = f"{apart}; the callers of a closed loop go on to whichever pool is free"
+        yield ("workload", "arrivals", "kind"), f"{text}: give one pool, or open arrivals"
+
+
+def _pool(
+    at: Path, pool: Any, gpus: dict[str, Any], taken: dict[str, int]
+) -> Iterator[tuple[Path, str]]:
     engine, codec = pool.engine, pool.codec
     if isinstance(pool.on, str) and gpus:
         if pool.on not in gpus:
             yield (*at, "on"), unknown(pool.on, gpus, f"unknown GPU {shown(pool.on)}")
         else:
-            yield from _card(at, pool, gpus[pool.on])
+            yield from _card(at, pool, gpus[pool.on], taken)
     if codec is not None and _given(pool, "chunk") and pool.chunk is not None:
         yield (*at, "chunk"), "never used: codec.chunk is given; keep one of them"
     share = _given(engine, "memory") and engine.memory is not None
@@ -252,13 +287,20 @@ def _pool(at: Path, pool: Any, gpus: dict[str, Any]) -> Iterator[tuple[Path, str
         yield (*at, "codec", "batch", "window"), "never used: batch.cap is 1"
 
 
-def _card(at: Path, pool: Any, gpu: Any) -> Iterator[tuple[Path, str]]:
+def _card(at: Path, pool: Any, gpu: Any, taken: dict[str, int]) -> Iterator[tuple[Path, str]]:
+    """taken: cards of each kind that the pools before it occupy; its own are added."""
     other = pool.codec is not None and pool.codec.on == "other_gpu"
+    before = taken.get(pool.on, 0)
     cards = pool.replicas * (2 if other else 1)
-    if cards > gpu.count:
+    if before + cards > gpu.count:
         extra = " with a second card each for the codec" if other else ""
         text = f"{pool.replicas} replicas{extra} need {cards} cards; there are {gpu.count}"
-        yield (*at, "replicas"), text
+        yield (
+            (*at, "replicas"),
+            text + (f", {before} of them taken by other pools" if before else ""),
+        )
+    elif isinstance(cards, int):
+        taken[pool.on] = before + cards
     known = gpu.preset is not HOLE and gpu.memory is not HOLE and isinstance(gpu, Gpu)
     if pool.engine.kv_blocks is None and known and gpu.memory_bytes is None:
         text = f"the memory of {pool.on!r} is not known; "

@@ -245,6 +245,11 @@ class Pool(Part):
     """Equal replicas of one engine, each on its own card."""
 
     replicas: UpTo10K = Field(default=1, description="Engines; each takes one card; default 1.")
+    share: Fraction | None = Field(
+        default=None,
+        description="Share of the callers that it serves, 0 to 1, where there are several pools; "
+        "default none: the only pool serves all.",
+    )
     on: str = Field(description="Name of the GPU kind, one of cluster.gpus.")
     engine: Engine = Field(description="The engine of each replica.")
     codec: Codec | None = Field(
@@ -276,14 +281,26 @@ class Cluster(Part):
     """The cards and what runs on them."""
 
     gpus: dict[str, Gpu] = Field(description="Kinds of card, by a name of your own.")
-    pools: dict[str, Pool] = Field(description="Engines, by a name of your own; exactly one.")
+    pools: dict[str, Pool] = Field(
+        description="Engines, by a name of your own; several, each with its `share` of the "
+        "callers, are regions or languages that share nothing."
+    )
 
     @property
     def pool(self) -> Pool:
-        """The one pool."""
-        return next(iter(self.pools.values()))
+        """The pool of a cluster that has one; ValueError if there are several."""
+        (found,) = self.pools.values()
+        return found
 
     @property
     def gpu(self) -> Gpu:
-        """The cards of the one pool."""
+        """The cards of the only pool."""
         return self.gpus[self.pool.on]
+
+    @property
+    def price_per_hour(self) -> float | None:
+        """Money for the cards of all pools per hour; None if one of them has no price."""
+        prices = [self.gpus[pool.on].price_per_hour for pool in self.pools.values()]
+        cards = [pool.cards for pool in self.pools.values()]
+        known = [p * n for p, n in zip(prices, cards, strict=True) if p is not None]
+        return sum(known) if len(known) == len(prices) else None

@@ -147,6 +147,7 @@ class Scenario(Part):
     series: Series = Field(default=Series(), description="Time series; default one point a second.")
 
     _home: Path = PrivateAttr(Path())
+    _slice: tuple[float, float] = PrivateAttr((0.0, 1.0))
 
     @model_validator(mode="after")
     def _remember(self, info: ValidationInfo) -> Scenario:
@@ -157,6 +158,30 @@ class Scenario(Part):
     def home(self) -> Path:
         """Folder of the file: where a policy's module is looked for first."""
         return self._home
+
+    @property
+    def slice(self) -> tuple[float, float]:
+        """The callers that its pool serves: those whose uniform number lies in [low, high)."""
+        return self._slice
+
+    def apart(self) -> list[Scenario]:
+        """One scenario per pool, each with that pool's share of the same callers; mostly one.
+
+        Pools share neither callers nor cards nor policies that remember, so they can be played
+        one by one, in any order; ``checks`` refuses what would couple them.
+        """
+        if len(self.cluster.pools) == 1:
+            return [self]
+        found, low = [], 0.0
+        last = list(self.cluster.pools)[-1]
+        for name, pool in self.cluster.pools.items():
+            high = 1.0 if name == last else low + (pool.share or 0.0)
+            cluster = self.cluster.model_copy(update={"pools": {name: pool}})
+            part = self.model_copy(update={"cluster": cluster})
+            part._home, part._slice = self._home, (low, high)
+            found.append(part)
+            low = high
+        return found
 
     def resolved(self) -> dict[str, Any]:
         """Everything with its defaults, as plain data that reads back to the same scenario."""

@@ -40,6 +40,7 @@ class Purpose(IntEnum):
     THINK = 5
     PATIENCE = 6
     RUN = 7
+    POOL = 8
 
 
 def _sequence(seed: int, replication: int, purpose: int) -> np.random.SeedSequence:

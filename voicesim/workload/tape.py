@@ -48,6 +48,7 @@ class Tape:
     clipped: int  #: utterances cut to max_tokens
     closed: bool
     callers: int  #: closed arrivals: how many at once; 0 when open
+    numbers: np.ndarray | None = None  #: int64[S], of a share of a tape: numbers in the whole
     _recipe: _Recipe | None = field(default=None, repr=False)
 
     @property
@@ -57,6 +58,28 @@ class Tape:
     @property
     def utterances(self) -> int:
         return len(self.tokens)
+
+    def only(self, keep: np.ndarray) -> "Tape":
+        """The sessions of an open tape for which ``keep`` (bool[S]) holds, numbered anew.
+
+        ``clipped`` stays that of the whole.
+        """
+        if self.closed:
+            raise ValueError("the sessions of a closed tape are not known before it is played")
+        sizes = np.diff(self.first)
+        rows = np.repeat(keep, sizes)
+        return Tape(
+            arrival=self.arrival[keep],
+            first=np.concatenate(([0], np.cumsum(sizes[keep]))),
+            tokens=self.tokens[rows],
+            prompt=self.prompt[rows],
+            think=self.think[rows],
+            patience=self.patience[rows],
+            clipped=self.clipped,
+            closed=False,
+            callers=0,
+            numbers=np.flatnonzero(keep),
+        )
 
     def extend(self) -> "Tape":
         """A tape of twice the sessions that begins with this one; closed arrivals only."""
