@@ -142,6 +142,7 @@ def test_purpose_numbers_do_not_move():
         "THINK": 5,
         "PATIENCE": 6,
         "RUN": 7,
+        "POOL": 8,
     }
 
 

@@ -26,5 +26,6 @@ def workload(**changes: Any) -> SimpleNamespace:
         "think": law("exponential", mean=4.0),
         "patience": law("exponential", mean=8.0),
     } | changes
-    utterance = SimpleNamespace(**{k: fields.pop(k) for k in ("audio", "tokens", "prompt_tokens")})
+    said = {k: fields.pop(k) for k in ("audio", "tokens", "prompt_tokens")}
+    utterance = SimpleNamespace(**said, shared_prefix=0)
     return SimpleNamespace(utterance=utterance, **fields)

@@ -30,7 +30,9 @@ def _columns(names: str) -> tuple[int, ...]:
     O_UTT, O_RES, O_SCHEDULE, O_SERIES, O_HIST, O_CHUNK_I, O_SESSION, O_GAPS,
     # capacities
     C_SLOTS, C_HEAP, C_CHUNKS,
-) = range(78)  # fmt: skip
+    # prefix cache: tokens of the shared prefix that fill blocks, and tokens hit
+    H_PREFIX, H_HITS,
+) = range(80)  # fmt: skip
 
 # --- float header -----------------------------------------------------------------------------
 # The step's parameters come first, so that F itself serves as ``params`` of engine/cost.py.
@@ -54,8 +56,8 @@ N_INT_HEADER = 96
     S_STATE, S_UTT, S_ENGINE, S_PROMPT, S_TOKENS, S_GEN, S_COMPUTED, S_PLANNED, S_OFF, S_DUE,
     S_READY, S_SENT, S_READY_TOK, S_SENT_TOK, S_NEXT, S_PREV, S_BNEXT, S_BPREV, S_BUCKET,
     S_QNEXT, S_QPREV, S_INQ, S_ACTIVE, S_SEQ, S_ATTEMPTS, S_ABORT, S_PREEMPTS, S_MODE, S_STALLS,
-    S_AUDIBLE, S_ONCE,
-) = range(31)  # fmt: skip
+    S_AUDIBLE, S_ONCE, S_SHARED,
+) = range(32)  # fmt: skip
 NSI = 32
 (
     X_PLAY_END, X_HELD, X_SINCE, X_FIRST, X_LAST, X_RECEIVED, X_STALL, X_STALL_MAX, X_A, X_C,
@@ -71,9 +73,9 @@ FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED 
     E_RUN_HEAD, E_RUN_TAIL, E_RUNNING, E_WAIT_HEAD, E_WAIT_TAIL, E_WAITING, E_DECODING, E_CONTEXT,
     E_FREE, E_STEP, E_STEPPING, E_PARTIAL, E_KICK, E_CHUNKS, E_ABORTS, E_Q_HEAD, E_Q_TAIL, E_QUEUED,
     E_BUSY, E_ACTIVE, E_FIRST_PREFILL, E_CODEC_DONE, E_CODEC_ROWS, E_GAUGE,
-    E_PHASE,
-) = range(25)  # fmt: skip
-NEI = 26
+    E_PHASE, E_CACHED, E_REFS,
+) = range(27)  # fmt: skip
+NEI = 28
 (
     G_END, G_START, G_REM, G_SINCE, G_SLOW, G_GPU, G_HOST, G_GATHER, G_KICK, G_BUSY_GPU,
     G_BUSY_HOST, G_BUSY_CODEC, G_STRETCH, G_LAG, G_BOUNDARY, G_SOLO, G_LIVE_SINCE, G_LIVE_AREA,

@@ -53,7 +53,8 @@ class PoolSpec:
     """One pool of equal replicas, its listeners and its policies.
 
     schedule: tokens per chunk (first, ramp..., steady; the last one repeats).
-    blocks: usable KV blocks per engine.  noise: float64[4096] inverse CDF of the step noise, or
+    blocks: usable KV blocks per engine.  prefix: tokens that all prompts begin with and whose KV
+    blocks are kept for the next stream (whole blocks only; every prompt is longer); 0: none.  noise: float64[4096] inverse CDF of the step noise, or
     None.  jitter: float64[4096] inverse CDF of the extra one-way delay (s).
     decode_slowdown, codec_slowdown: how many times longer each takes while the other runs.
     admission, routing: kinds of voicesim.policy; limit, max_queued, deadline, lead: their knobs.
@@ -70,6 +71,7 @@ class PoolSpec:
     block_size: int = 16
     blocks: int = 1 << 40
     reserve: bool = True
+    prefix: int = 0
     overlap: bool = False
     noise: np.ndarray | None = None
     jitter: np.ndarray = field(default_factory=lambda: np.zeros(4096))

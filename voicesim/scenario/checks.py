@@ -320,6 +320,11 @@ def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
     waits = any(p.max_wait is not None and p.max_wait is not HOLE for p in players)
     if waits and all(p.prebuffer == 0 for p in players):
         yield ("listener", "player", "max_wait"), "never used: prebuffer is 0, so nothing waits"
+    engines = [(name, p.engine) for s in scenarios for name, p in _named(s.cluster.pools).items()]
+    if all(s.workload.utterance.shared_prefix == 0 for s in scenarios):
+        for name in dict.fromkeys(n for n, engine in engines if engine.prefix_caching is False):
+            at = ("cluster", "pools", name, "engine", "prefix_caching")
+            yield at, "never used: workload.utterance.shared_prefix is 0"
     kinds = {name: None for s in scenarios for name in _named(s.cluster.gpus)}
     used = [pool.on for s in scenarios for pool in _named(s.cluster.pools).values()]
     if used and all(isinstance(on, str) and on in kinds for on in used):

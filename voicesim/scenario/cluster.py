@@ -125,6 +125,11 @@ class Engine(Part):
         default=True,
         description="Start a stream only when its whole prompt fits in KV; default true.",
     )
+    prefix_caching: bool = Field(
+        default=True,
+        description="KV blocks of workload.utterance.shared_prefix are kept and shared; default "
+        "true, as vLLM.",
+    )
     scheduling: Literal["synchronous", "overlapped", "profile"] = Field(
         default="profile",
         description="Whether host work hides behind the GPU; default as the profile.",

@@ -15,6 +15,7 @@ from .units import (
     Distribution,
     Duration,
     Factor,
+    Natural,
     above_zero,
     constant,
     duration,
@@ -40,6 +41,11 @@ class Utterance(Part):
     )
     prompt_tokens: CountLaw = Field(
         default=constant(32), description="Prompt tokens of one utterance; default 32."
+    )
+    shared_prefix: Natural = Field(
+        default=0,
+        description="Tokens that every prompt begins with, before `prompt_tokens` (system prompt, "
+        "reference voice); default 0.",
     )
 
 

@@ -168,6 +168,7 @@ def _fill(
         prompt = draw_integers(w.utterance.prompt_tokens, n, seed, replication, Purpose.PROMPT)
     else:
         prompt = np.ones(n, dtype=np.int64)
+    prompt = prompt + w.utterance.shared_prefix
     think = np.zeros(n)
     if w.think is not None:
         think = draw(w.think, n, seed, replication, Purpose.THINK)

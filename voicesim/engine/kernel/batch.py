@@ -28,6 +28,26 @@ def blocks_for(I, tokens):
 
 
 @compiled
+def release(I, g, s, computed):
+    """The stream gives its blocks back, a shared prefix only if nobody else holds it."""
+    o = I[O_STREAM] + s * NSI
+    e = I[O_ENGINE] + g * NEI
+    I[e + E_FREE] += blocks_for(I, computed) - I[o + S_SHARED]
+    if I[o + S_SHARED] > 0:
+        I[e + E_REFS] -= 1
+        if I[e + E_REFS] == 0:
+            I[e + E_FREE] += I[o + S_SHARED]
+        I[o + S_SHARED] = 0
+
+
+@compiled
+def hold_prefix(I, g, s):
+    """The stream refers to the blocks of the shared prefix from now on."""
+    I[I[O_STREAM] + s * NSI + S_SHARED] = I[H_PREFIX] // I[H_BLOCK]
+    I[I[O_ENGINE] + g * NEI + E_REFS] += 1
+
+
+@compiled
 def set_due(I, s):
     """Put the stream into the bucket of the step at which it must be looked at again."""
     o0 = I[O_STREAM]
@@ -101,7 +121,7 @@ def leave_lockstep(I, g, s):
     computed = I[o + S_PROMPT] + I[o + S_GEN] - 1
     I[e + E_CONTEXT] -= computed
     I[I[O_NEED] + g * I[H_BLOCK] + residue(I, o)] -= 1
-    I[e + E_FREE] += blocks_for(I, computed)
+    release(I, g, s, computed)
 
 
 @compiled
@@ -215,7 +235,7 @@ def drop_aborted(F, I, g, t):
                 leave_lockstep(I, g, s)
             else:
                 I[o + S_COMPUTED] += I[o + S_PLANNED]
-                I[e + E_FREE] += blocks_for(I, I[o + S_COMPUTED])
+                release(I, g, s, I[o + S_COMPUTED])
                 I[o + S_PLANNED] = 0
                 unlink_prefill(I, e, s)
             leave_running(I, g, s)
@@ -293,7 +313,7 @@ def preempt(F, I, g, t, s):
     o = I[O_STREAM] + s * NSI
     state = I[o + S_STATE]
     if state == PREFILLING:
-        I[e + E_FREE] += blocks_for(I, I[o + S_COMPUTED])
+        release(I, g, s, I[o + S_COMPUTED])
         lost = I[o + S_COMPUTED]
     else:
         clear_due(I, s)
@@ -380,6 +400,9 @@ def plan_prefill(I, g, s, n):
         while I[o0 + p * NSI + S_BNEXT] >= 0:
             p = I[o0 + p * NSI + S_BNEXT]
         I[o0 + p * NSI + S_BNEXT] = s
+    if I[H_PREFIX] > 0 and I[e + E_CACHED] == 0 and computed + n >= I[H_PREFIX]:
+        I[e + E_CACHED] = 1  # as vLLM: a block can be hit once it is allocated
+        hold_prefix(I, g, s)
     I[H_PREFILL_TOKENS] += n
     again = I[o + S_ONCE] - computed
     if again > 0:
@@ -400,8 +423,12 @@ def admit_waiting(F, I, g, t, budget, idle):
         if I[H_OVERLAP] != 0 and not idle and late:
             break
         whole = I[o + S_PROMPT] + I[o + S_GEN]
-        n = whole if whole < budget else budget
-        if blocks_for(I, admit_need(I, whole, n)) > I[e + E_FREE]:
+        hit = I[H_PREFIX] if I[e + E_CACHED] != 0 else 0
+        n = whole - hit
+        if n > budget:
+            n = budget
+        held = hit // I[H_BLOCK] if I[e + E_REFS] > 0 else 0
+        if blocks_for(I, admit_need(I, whole, hit + n)) - held > I[e + E_FREE]:
             break
         remove(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
         I[e + E_WAITING] -= 1
@@ -410,7 +437,12 @@ def admit_waiting(F, I, g, t, budget, idle):
         I[o + S_STATE] = PREFILLING
         I[H_SEQ] += 1
         I[o + S_SEQ] = I[H_SEQ]
-        I[o + S_COMPUTED] = 0
+        I[o + S_COMPUTED] = hit
+        if hit > 0:
+            if I[e + E_REFS] == 0:
+                I[e + E_FREE] -= hit // I[H_BLOCK]
+            hold_prefix(I, g, s)
+            I[H_HITS] += hit
         plan_prefill(I, g, s, n)
         budget -= n
 

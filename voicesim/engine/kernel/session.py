@@ -249,8 +249,10 @@ def replica_has_slack(F, I, s, g, t):
         pending += I[o + S_PROMPT] + I[o + S_GEN] - I[o + S_COMPUTED]
         entering += 1
         r = I[o + S_PREV]
+    hits = (1 + I[e + E_WAITING]) * I[H_PREFIX] if I[e + E_CACHED] != 0 else 0
     n = I[e + E_DECODING] + entering
     kv = I[e + E_CONTEXT] + pending + n
+    pending -= hits
     step = predicted_step(F, I, n, n, kv)
     room = I[H_BUDGET] - n if I[H_BUDGET] > n else 1
     rounds = pending // room

@@ -25,6 +25,10 @@ class Engine:
         self.running: list[Stream] = []  # in order of admission
         self.waiting: deque[Stream] = deque()
         self.free_blocks = self.spec.blocks
+        self.prefix_blocks = self.spec.prefix // self.spec.block_size
+        self.prefix = self.prefix_blocks * self.spec.block_size  # tokens
+        self.prefix_cached = False
+        self.prefix_holders = 0
         self.steps = 0
         self.step: Work | None = None
         self.gpu = self.host = self.solo = 0.0
@@ -120,12 +124,16 @@ class Engine:
             if self.spec.overlap and not idle and stream.admitted > self.boundary:
                 break
             whole = stream.prompt + stream.generated
-            n = min(whole, budget)
-            if self.blocks_for(self.admit_need(whole, n)) > self.free_blocks:
+            hit = self.prefix if self.prefix_cached else 0
+            n = min(whole - hit, budget)
+            held = self.prefix_blocks if hit and self.prefix_holders else 0
+            if self.blocks_for(self.admit_need(whole, hit + n)) - held > self.free_blocks:
                 break
             self.waiting.remove(stream)
             self.running.append(stream)
             stream.state = at.PREFILLING
+            if hit:
+                self.hit_prefix(stream)
             self.allocate(stream, n)
             scheduled.append((stream, n))
             budget -= n
@@ -190,11 +198,29 @@ class Engine:
             return False
         self.free_blocks -= needed
         stream.blocks += needed
+        if self.prefix and not self.prefix_cached and stream.computed + n >= self.prefix:
+            self.prefix_cached = True  # as vLLM: a block can be hit once it is allocated
+            stream.shared = self.prefix_blocks
+            self.prefix_holders = 1
         return True
 
+    def hit_prefix(self, stream: Stream) -> None:
+        """The prefix is computed and in the cache: its blocks are shared, not taken again."""
+        if self.prefix_holders == 0:  # cached and unreferenced blocks count as free
+            self.free_blocks -= self.prefix_blocks
+        self.prefix_holders += 1
+        stream.blocks = stream.shared = self.prefix_blocks
+        stream.computed = self.prefix
+        self.world.counters["cached_tokens"] += self.prefix
+
     def release(self, stream: Stream) -> None:
-        self.free_blocks += stream.blocks
-        stream.blocks = 0
+        """Everything goes back, the shared prefix only if nobody else holds it."""
+        self.free_blocks += stream.blocks - stream.shared
+        if stream.shared:
+            self.prefix_holders -= 1
+            if self.prefix_holders == 0:
+                self.free_blocks += stream.shared
+        stream.blocks = stream.shared = 0
 
     def preempt(self, victim: Stream) -> Stream:
         """The victim gives everything back and goes to the head of the line."""

@@ -29,6 +29,7 @@ class Stream:
     planned: int = 0
     once_computed: int = 0  # tokens that a preemption threw away
     blocks: int = 0
+    shared: int = 0  # of them the blocks of the shared prefix
     preemptions: int = 0
     due: int = 0
     # at the codec

@@ -28,7 +28,7 @@ class World:
         self.spec, self.tape, self.decide = spec, tape, decide
         self.env = Timeline()
         self.counters = dict.fromkeys(
-            ("steps", "stream_steps", "prefill_tokens", "recomputed_tokens", "preemptions",
+            ("steps", "stream_steps", "prefill_tokens", "recomputed_tokens", "cached_tokens", "preemptions",
              "discarded_tokens", "failed", "live_calls", "max_batch"), 0,
         )  # fmt: skip
         self.first_stall, self.first_stall_waiting = INF, 0
@@ -173,6 +173,8 @@ class World:
         pending = sum(s.prompt + s.generated - s.computed for s in entering)
         n = len(decoding) + len(entering)
         kv = sum(s.computed for s in decoding) + pending + n
+        if engine.prefix_cached:
+            pending -= (1 + len(engine.waiting)) * engine.prefix
         step = engine.predicted_step(n, n, kv)
         room = max(self.spec.budget - n, 1)
         rounds, rest = divmod(pending, room)
