@@ -17,8 +17,8 @@ class RunRecord:
     busy: seconds inside the observed window by stage, one float64[engines] each.
     live_area: float64[engines], integral of live streams over time (stream seconds).
     counters: steps, stream_steps, prefill_tokens, recomputed_tokens, preemptions,
-    cached_tokens (prompt tokens found in the prefix cache), discarded_tokens, failed, codec_batches, codec_rows, live_calls,
-    max_batch, events.
+    cached_tokens (prompt tokens found in the prefix cache), discarded_tokens, failed,
+    codec_batches, codec_rows, live_calls, max_batch, events.
     first_stall: start of the first audible stall (s, inf if none).  first_stall_waiting: what the
     engine's num_requests_waiting showed when the late chunk left (vLLM sets that gauge once a
     step, after scheduling: callers who have just arrived are not in it).

@@ -54,8 +54,9 @@ class PoolSpec:
 
     schedule: tokens per chunk (first, ramp..., steady; the last one repeats).
     blocks: usable KV blocks per engine.  prefix: tokens that all prompts begin with and whose KV
-    blocks are kept for the next stream (whole blocks only; every prompt is longer); 0: none.  noise: float64[4096] inverse CDF of the step noise, or
-    None.  jitter: float64[4096] inverse CDF of the extra one-way delay (s).
+    blocks are kept for the next stream (whole blocks only; every prompt is longer); 0: none.
+    noise: float64[4096] inverse CDF of the step noise, or None.  jitter: float64[4096] inverse
+    CDF of the extra one-way delay (s).
     decode_slowdown, codec_slowdown: how many times longer each takes while the other runs.
     admission, routing: kinds of voicesim.policy; limit, max_queued, deadline, lead: their knobs.
     retries, backoff, factor, full_jitter, standby: what the refused do.

@@ -18,7 +18,6 @@ from voicesim.metrics.summary import busy_shares, run_metrics
 from voicesim.scenario import Scenario
 from voicesim.simulation import Run
 
-
 COLUMNS = {
     "calls": ["session", "arrival_s", "outcome", "accepted", "measured", "clean", "audible_stalls"],
     "streams": [

@@ -28,8 +28,8 @@ class World:
         self.spec, self.tape, self.decide = spec, tape, decide
         self.env = Timeline()
         self.counters = dict.fromkeys(
-            ("steps", "stream_steps", "prefill_tokens", "recomputed_tokens", "cached_tokens", "preemptions",
-             "discarded_tokens", "failed", "live_calls", "max_batch"), 0,
+            ("steps", "stream_steps", "prefill_tokens", "recomputed_tokens", "cached_tokens",
+             "preemptions", "discarded_tokens", "failed", "live_calls", "max_batch"), 0,
         )  # fmt: skip
         self.first_stall, self.first_stall_waiting = INF, 0
         self.series = np.zeros((spec.bins, at.NBI), np.int64)
