@@ -16,6 +16,7 @@ from voicesim.experiment.backends import WorkerDied
 from voicesim.experiment.compare import INTERRUPTED, State, compare
 from voicesim.experiment.metrics import METRICS, ExperimentError
 from voicesim.experiment.table import print_comparison
+from voicesim.files import write_whole
 from voicesim.policy.python import PolicyError
 from voicesim.scenario import ScenarioErrors, load
 from voicesim.simulation import ModelError
@@ -56,12 +57,17 @@ def compare_command(
     except KeyboardInterrupt:
         print("interrupted before one replication was finished", file=sys.stderr)
         return 130
+    from voicesim.report.compare_figure import png  # matplotlib is slow to import
+
+    write_whole(folder / "compare.png", png(answer))
     if as_json:
         print(json.dumps(answer.as_dict(), indent=2, allow_nan=False))
     elif not quiet:
         console = terminal.console()
         print_comparison(answer, console)
-        console.print(f"wrote {folder}/ (study.json, differences.parquet, pairs.parquet, runs/)")
+        console.print(
+            f"wrote {folder}/ (study.json, compare.png, differences.parquet, pairs.parquet, runs/)"
+        )
     if answer.ended == INTERRUPTED:
         done = len(answer.results)
         print(f"interrupted: {done} finished runs are kept in {folder}/", file=sys.stderr)
