@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
-from voicesim.metrics import fleet, tables
+from voicesim.metrics import fleet, tables, warmup
 from voicesim.metrics import summary as metrics
 from voicesim.scenario import ScenarioFile
 from voicesim.simulation import Run, simulate
@@ -85,6 +85,11 @@ class StudyResult:
         base = self.file.variants[self.file.baseline]
         ordered = [o for name in self.file.variants for o in self.of(name)]
         warnings = merged(w for o in ordered for w in o.warnings)
+        for name, scenario in self.file.variants.items():
+            resolution, horizon = scenario.series.resolution, scenario.horizon
+            live = [warmup.thinned(o.series["live"].to_numpy(), resolution, horizon) for o in self.of(name)]
+            if said := warmup.advice(scenario, live):
+                warnings.append(f"{name}: {said}")
         return {
             "title": base.title,
             "slo": {

@@ -43,15 +43,13 @@ def test_the_ceiling_lies_below_the_throughput():
     assert pace == sorted(pace, reverse=True) and pace[-1] < 1.0
 
 
-def test_a_half_used_gpu_is_the_price_of_no_stalls():
-    """The rate at which all are clean leaves a third of the decoder idle, and beyond it the
-    decoder gets no busier: it is the codec beside it that runs out."""
-    r = list(runs("half_used_gpu").values())
-    good = [m for m in r if m["stalled_share"] == 0]
-    assert 2 <= len(good) < len(r)
-    assert good[-1]["busy_share"]["decode"] < 0.7
-    assert r[-1]["busy_share"]["decode"] < good[0]["busy_share"]["decode"]
-    assert r[-1]["clean_share"] < 0.5
+def test_a_half_used_card_is_the_price_of_no_stalls():
+    """Bursts break at 12 calls per second what evenly spread calls do not; at half of that hardly
+    a call breaks; and the busy share falls as the load rises."""
+    r = runs("half_used_gpu", horizon="5min")
+    assert r["evenly_12"]["clean_share"] > 0.99 > 0.9 > r["bursts_12"]["clean_share"]
+    assert r["bursts_6"]["clean_share"] > 0.97
+    assert r["bursts_12"]["busy_share"]["decode"] < r["bursts_4"]["busy_share"]["decode"]
 
 
 def test_one_long_prompt_stops_everybody():

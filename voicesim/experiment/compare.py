@@ -20,6 +20,7 @@ from voicesim.experiment.metrics import COSTS, METRICS, ExperimentError, chosen,
 from voicesim.experiment.store import Store
 from voicesim.experiment.work import Job, jobs_of, model_version
 from voicesim.files import write_whole
+from voicesim.metrics import warmup
 from voicesim.metrics.summary import aggregate
 from voicesim.scenario import ScenarioFile, load
 from voicesim.simulation import pool_spec, python_policies
@@ -146,7 +147,16 @@ class Comparison:
             for r in range(self.replications)
             for w in self.results[v, r]["warnings"]
         )
-        return merged(found)
+        return [*merged(found), *self._starts()]
+
+    def _starts(self) -> list[str]:
+        """What MSER-5 says of each variant's warm-up."""
+        runs = range(self.replications)
+        said = {
+            v: warmup.advice(s, [self.results[v, r]["live"] for r in runs])
+            for v, s in self.file.variants.items()
+        }
+        return [f"{v}: {text}" for v, text in said.items() if text]
 
     def rows(self) -> list[dict[str, Any]]:
         """``differences`` as plain data."""

@@ -13,6 +13,26 @@ import numpy as np
 from scipy.stats import binom
 from scipy.stats import t as student
 
+from voicesim.metrics.warmup import Truncation, mser5
+
+__all__ = [
+    "LEVEL",
+    "Controlled",
+    "Interval",
+    "Truncation",
+    "batch_means",
+    "control_variate",
+    "correlation",
+    "holm",
+    "mser5",
+    "paired",
+    "quantile_interval",
+    "quantile_ranks",
+    "t_interval",
+    "t_p_value",
+    "variance_ratio",
+]  # fmt: skip
+
 LEVEL = 0.95
 
 
@@ -134,38 +154,6 @@ def quantile_interval(values: Any, q: float, level: float = LEVEL) -> tuple[floa
 
 
 # --- one long run -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Truncation:
-    """Where the start-up of a series ends: ``cut`` observations to leave out.
-
-    at_edge: the best cut lies at the edge of the search, half of the series: run longer.
-    """
-
-    cut: int
-    at_edge: bool
-
-
-def mser5(series: Any) -> Truncation:
-    """White's MSER-5 (1997): the cut that makes the interval of the remaining mean shortest.
-
-    Minimises the variance of the means of 5 observations that are left / their number, over the
-    first half of the series.
-    """
-    x = np.asarray(series, float)
-    means = x[: len(x) // 5 * 5].reshape(-1, 5).mean(axis=1)
-    n = len(means)
-    if n < 2:
-        return Truncation(0, True)
-    left = n - np.arange(n)
-    centred = means - means.mean()  # a constant is harmless, and keeps the squares small
-    total = centred[::-1].cumsum()[::-1]
-    squares = (centred**2)[::-1].cumsum()[::-1]
-    error = np.maximum(squares - total**2 / left, 0.0) / left**2
-    last = n // 2
-    best = int(np.argmin(error[: last + 1]))
-    return Truncation(5 * best, best == last)
 
 
 def batch_means(series: Any, batches: int = 20, level: float = LEVEL) -> Interval:

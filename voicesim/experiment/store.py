@@ -16,7 +16,7 @@ from typing import Any
 from voicesim.experiment.work import Job
 from voicesim.files import write_whole
 
-RUN_SCHEMA = "voicesim-experiment-run/1"
+RUN_SCHEMA = "voicesim-experiment-run/2"
 
 
 class Store:

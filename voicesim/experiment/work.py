@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 import voicesim
+from voicesim.engine.layout import B_LIVE
 from voicesim.files import write_whole
-from voicesim.metrics import fleet
+from voicesim.metrics import fleet, warmup
 from voicesim.scenario import Scenario
-from voicesim.simulation import simulate
+from voicesim.simulation import Run, simulate
 from voicesim.study import warnings_of
 
 MODEL_PARTS = ("engine", "listener", "metrics", "policy", "scenario", "workload")
@@ -67,9 +68,17 @@ def play(job: Job) -> dict[str, Any]:
         "metrics": fleet.metrics_of([fleet.part_of(run) for run in runs], whole),
         "warnings": [w for run in runs for w in warnings_of(run, job.variant)],
         "callers": "-".join(callers(run.tape) for run in runs),
+        "live": live_of(runs),
         "events": sum(int(run.record.counters.get("events", 0)) for run in runs),
     }
     return dict(json.loads(json.dumps(result, allow_nan=False)))  # as a kept run is read
+
+
+def live_of(runs: list[Run]) -> list[float]:
+    """Live streams of all pools over the horizon, thinned: what a warm-up is judged by."""
+    spec = runs[0].spec
+    live = np.sum([run.record.series[:, B_LIVE] for run in runs], axis=0)
+    return warmup.thinned(live, spec.resolution, spec.horizon)
 
 
 def callers(tape: Any) -> str:

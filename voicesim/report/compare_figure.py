@@ -27,7 +27,7 @@ def draw(answer: Comparison, metrics: Sequence[str] | None = None) -> Figure:
     """The figure; ``metrics``: which panels, default those that were asked for."""
     shown = list(metrics or answer.settings.metrics)
     variants = list(answer.file.variants)
-    table = answer.summary.set_index(["metric", "variant"])
+    table = answer.summary
     longest = 0.085 * max(map(len, variants))  # inches
     width, height = longest + 0.4 + 2.9 * len(shown), 1.15 + 0.34 * len(variants)
     figure = Figure(figsize=(width, height))
@@ -37,7 +37,8 @@ def draw(answer: Comparison, metrics: Sequence[str] | None = None) -> Figure:
         top=1 - 0.75 / height, bottom=0.4 / height,
     )  # fmt: skip
     for metric, axis in zip(shown, panels, strict=True):
-        _panel(axis, table.loc[metric], metric, variants, answer)
+        rows = table[table["metric"] == metric].set_index("variant")[["mean", "low", "high"]]
+        _panel(axis, rows.astype(float), metric, variants, answer)
     base = answer.file.variants[answer.settings.baseline]
     title = "\n".join(textwrap.wrap(base.title or answer.file.path.stem, int(width * 11)))
     figure.suptitle(title, x=0.15 / width, ha="left", fontsize=11, color=INK)
@@ -59,8 +60,9 @@ def _panel(
     from voicesim.experiment.metrics import METRICS
 
     about = METRICS[metric]
+    numbers = dict(zip(rows.index, rows.to_numpy(), strict=True))
     for y, variant in enumerate(variants):
-        mean, low, high = (float(rows.loc[variant, name]) for name in ("mean", "low", "high"))
+        mean, low, high = numbers[variant]
         colour = COLOURS.get(answer.verdicts.get(variant, {}).get(metric, ""), INK)
         if mean != mean:
             axis.text(0.02, y, words.NOT_MEASURED, color=FAINT, fontsize=9, va="center",
