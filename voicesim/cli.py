@@ -172,6 +172,99 @@ def plan(
 
 
 @app.command()
+def sweep(
+    file: ScenarioPath,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUES", help="LOW..HIGH[:STEP] or a,b,c; repeatable."),
+    ] = None,
+    lhs: Annotated[
+        int | None, typer.Option(metavar="N", help="N settings of a Latin hypercube, no grid.")
+    ] = None,
+    settings: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings to play (CSV, header of keys).")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC", help="What to show; repeatable; clean_share."),
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Variant to vary; default the first.")
+    ] = None,
+    replications: Annotated[int, typer.Option(min=1, help="Runs of each setting.")] = 5,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default one per core.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="processes, dask or ray.")] = "processes",
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Study folder; default runs/NAME-sweep."),
+    ] = None,
+    sets: Sets = None,
+    seed: Annotated[int | None, typer.Option(help="Seed instead of the file's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print sweep.json, no table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Play a grid, a Latin hypercube or a list of settings under the same callers."""
+    from voicesim.report.sweep import sweep_command
+
+    code = sweep_command(
+        file, sets or (), seed, out, as_json, quiet, vary=vary or (), points=lhs,
+        settings=settings, metrics=metric or ("clean_share",), variant=variant,
+        replications=replications, workers=workers, backend=backend, address=address,
+    )  # fmt: skip
+    raise typer.Exit(code)
+
+
+@app.command()
+def tornado(
+    file: ScenarioPath,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=LOW..HIGH",
+            help="What else to move; profile.KEY of its profile; repeatable.",
+        ),
+    ] = None,
+    assume: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Move what has no interval by it; 20%.")
+    ] = None,
+    metric: Annotated[str, typer.Option(metavar="METRIC", help="What is moved.")] = "clean_share",
+    variant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Variant to study; default the first.")
+    ] = None,
+    replications: Annotated[int, typer.Option(min=2, help="Runs of the base and each end.")] = 10,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default one per core.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="processes, dask or ray.")] = "processes",
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Study folder; default runs/NAME-tornado."),
+    ] = None,
+    sets: Sets = None,
+    seed: Annotated[int | None, typer.Option(help="Seed instead of the file's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print tornado.json, no table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Find the input whose uncertainty moves a metric most, the calibration's included."""
+    from voicesim.report.tornado import tornado_command
+
+    code = tornado_command(
+        file, sets or (), seed, out, as_json, quiet, assume, vary=vary or (), metric=metric,
+        variant=variant, replications=replications, workers=workers, backend=backend,
+        address=address,
+    )  # fmt: skip
+    raise typer.Exit(code)
+
+
+@app.command()
 def calibrate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Measured CSV files.")],
     output: Annotated[

@@ -87,7 +87,10 @@ class StudyResult:
         warnings = merged(w for o in ordered for w in o.warnings)
         for name, scenario in self.file.variants.items():
             resolution, horizon = scenario.series.resolution, scenario.horizon
-            live = [warmup.thinned(o.series["live"].to_numpy(), resolution, horizon) for o in self.of(name)]
+            live = [
+                warmup.thinned(o.series["live"].to_numpy(), resolution, horizon)
+                for o in self.of(name)
+            ]
             if said := warmup.advice(scenario, live):
                 warnings.append(f"{name}: {said}")
         return {

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 from typer.testing import CliRunner
 
-from tests import small
+from tests.experiment import loss
 from tests.oracles.test_erlang import erlang_b
 from voicesim.cli import app
 from voicesim.experiment import plan as plans
@@ -24,19 +24,6 @@ RUNNER = CliRunner()
 SEEDS = 400
 ERROR = 0.05
 LIMIT = Limit("good", True, 0.9)
-LOSS = (
-    small.SCENARIO.replace("rate: 6/s", "rate: 5/s")
-    .replace("horizon: 60s", "horizon: 400s")
-    .replace("warmup: 5s", "warmup: 40s")
-    .replace("mean: 3s, p99: 10s", "mean: 2s, p99: 8s")
-    .replace("geometric: {mean: 2}", "constant: 1")
-    .replace("  think: {exponential: {mean: 1s}}\n", "")
-    .replace("  refused: {retry: {attempts: 1, backoff: 1s}}\n", "")
-    .replace("count: 2}", "count: 1}")
-    .replace("replicas: 2", "replicas: 1")
-    .replace("streams: 6", "streams: 30")
-)
-"""One replica, calls of one utterance, no retry: the cap's slots are Erlang's servers."""
 
 
 def command(path, *more):
@@ -118,13 +105,7 @@ ASKED = ("--variant", "cap", "--slo", "refused<=1%", "--vary", "policies.admissi
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    path = small.write(tmp_path_factory.mktemp("plan"), LOSS)
-    profile = path.parent / "small-profile.yaml"
-    text = small.PROFILE.replace("0.007", "0.06").replace("0.0004", "0.0000001")
-    for slow in ("1.5", "1.4"):  # a step takes 60 ms whatever the others do: Erlang's servers
-        text = text.replace(f"value: {slow},", "value: 1.0,")
-    profile.write_text(text)
-    return path
+    return loss.write(tmp_path_factory.mktemp("plan"))
 
 
 @pytest.fixture(scope="module")
@@ -136,22 +117,10 @@ def done(path):
     return out, result.output
 
 
-def load_of(path):
-    """Mean slots busy without a cap: rate x mean time from request to the last chunk."""
-    from voicesim.metrics.tables import streams
-    from voicesim.scenario import load
-    from voicesim.simulation import simulate
-
-    scenario = load(path, sets=["horizon=3000s"]).variants["admit_all"]
-    table = streams(simulate(scenario, 0))
-    table = table[table["outcome"] == "completed"]
-    return 5.0 * float((table["settled_s"] - table["requested_s"]).mean())
-
-
 def test_it_is_the_answer_of_erlang(path, done):
     found = json.loads((done[0] / "plan.json").read_text())
     slots = found["answer"]["setting"]["policies.admission.streams"]
-    load = load_of(path)
+    load = loss.load_of(path)
     assert erlang_b(load, slots) <= 0.01 < erlang_b(load, slots - 1)
     assert found["undecided"] == []
     assert found["first_to_break"]["setting"]["policies.admission.streams"] == slots - 1

@@ -46,6 +46,10 @@ def _seconds(title: str, better: int) -> Metric:
     return Metric(title, better, 0.005, lambda *v: words.milliseconds(*v) + " ms")
 
 
+def _moment(title: str) -> Metric:
+    return Metric(title, 0, 1.0, lambda seconds, of=None: words.duration(seconds))
+
+
 METRICS: dict[str, Metric] = {
     "clean_share": _share("CLEAN share", 1),
     "stalled_share": _share("calls with an audible stall", -1),
@@ -68,8 +72,8 @@ METRICS: dict[str, Metric] = {
     ),
     "pace_p99": Metric("p99 pace", 1, 0.01, words.times),
     "waiting_at_first_stall": _count("waiting gauge at the first stall", 0),
-    "first_stall_s": Metric("time of the first audible stall", 0, 1.0, words.duration),
-    "alarm_lead_s": Metric("lead of the alarm", 0, 1.0, words.duration),
+    "first_stall_s": _moment("time of the first audible stall"),
+    "alarm_lead_s": _moment("lead of the alarm"),
     "gpu_cost": Metric("GPU cost", -1, 0.0, words.amount),
     "cost_per_1000_clean_calls": Metric("GPU cost per 1,000 CLEAN calls", -1, 0.0, words.amount),
     "busy_share.decode": _share("decode busy", 0),

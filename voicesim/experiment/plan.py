@@ -8,24 +8,23 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 import voicesim
 from voicesim.experiment import plan_search as search
 from voicesim.experiment.backends import BACKENDS, Backend
 from voicesim.experiment.backends import backend as backend_of
 from voicesim.experiment.metrics import METRICS, ExperimentError, chosen, value
 from voicesim.experiment.plan_search import MEETS, UNDECIDED, Limit, Node, Rule, Sample
+from voicesim.experiment.space import SettingError, Space
 from voicesim.experiment.store import Store
+from voicesim.experiment.vary import axis_of, short
 from voicesim.experiment.work import Job, jobs_of, model_version
 from voicesim.files import write_whole
-from voicesim.scenario import Scenario, ScenarioErrors, ScenarioFile, load, loads
+from voicesim.scenario import Scenario, ScenarioFile, load
 from voicesim.scenario.units import duration
 from voicesim.simulation import problems
 
 PLAN_SCHEMA = "voicesim-plan/1"
 ROWS = 9  # values of the second dimension, unless a step says otherwise
-MOST_SETTINGS = 100_000
 STAGES = ("decode", "host", "codec")
 SHARES = {"refused": "refused", "abandoned": "abandoned", "failed": "failed"}
 SHORT = {
@@ -195,8 +194,7 @@ def plan(
     limits = tuple(limit_of(text) for text in slo)
     if not limits or not 1 <= len(vary) <= 2:
         raise ExperimentError("give at least one --slo and one or two --vary")
-    name = chosen(variant or file.baseline, list(file.variants), "variant")
-    space = _Space(file, name, [vary_of(text, file.variants[name]) for text in vary])
+    space = _Settings(Space(file, variant), [vary_of(text) for text in vary])
     sizes = [len(v.values) for v in space.varied]
     nodes = search.depth(sizes[0]) if len(sizes) == 1 else sizes[0] * sizes[1]
     try:
@@ -209,8 +207,8 @@ def plan(
         answer = work.search()
     space.notes += work.oddities()
     found = Plan(
-        file, name, limits, space.varied, rule, answer, list(work.judged.values()), space.priced,
-        space.notes, work.runs, work.reused,
+        file, space.space.variant, limits, space.varied, rule, answer,
+        list(work.judged.values()), space.priced, space.notes, work.runs, work.reused,
     )  # fmt: skip
     if store.folder is not None:
         text = json.dumps(found.as_dict(), indent=2, allow_nan=False)
@@ -260,35 +258,30 @@ def _number(text: str, unit: str) -> float:
     return plain
 
 
-def vary_of(text: str, scenario: Scenario) -> Vary:
-    """KEY=LOW..HIGH[:STEP]; HIGH below LOW counts down; pools. and gpus. are of cluster."""
-    found = re.fullmatch(r"\s*([\w.-]+)\s*=\s*(\d+)\.\.(\d+)(?::(\d+))?\s*", text)
-    if found is None:
-        raise ExperimentError(f"--vary {text}: expected KEY=LOW..HIGH or KEY=LOW..HIGH:STEP")
-    key = f"cluster.{found[1]}" if found[1].startswith(("pools.", "gpus.")) else found[1]
-    low, high, step = int(found[2]), int(found[3]), int(found[4] or 1)
-    if not step or abs(high - low) // step >= MOST_SETTINGS:
-        raise ExperimentError(f"--vary {text}: from 1 to {MOST_SETTINGS:,} values")
-    values = range(low, high + 1, step) if low <= high else range(low, high - 1, -step)
-    return Vary(key, tuple(values))
+def vary_of(text: str) -> Vary:
+    """KEY=LOW..HIGH[:STEP], whole numbers; HIGH below LOW counts down."""
+    axis = axis_of(text)
+    if axis.ends is None or axis.values is None or not all(v.isdecimal() for v in axis.values):
+        raise ExperimentError(
+            f"--vary {text}: expected KEY=LOW..HIGH or KEY=LOW..HIGH:STEP, whole numbers"
+        )
+    return Vary(axis.key, tuple(map(int, axis.values)))
 
 
-class _Space:
-    """The settings: from values of the varied keys to a scenario, its name and its cost."""
+class _Settings:
+    """From values of the varied keys to a scenario, its name and its cost."""
 
-    def __init__(self, file: ScenarioFile, variant: str, varied: Sequence[Vary]):
-        self.base = file.variants[variant]
-        self.text = yaml.safe_dump(self.base.resolved(), sort_keys=False)
-        self.path = file.path
-        self.priced = self.base.cluster.price_per_hour is not None
-        self.notes: list[str] = []
+    def __init__(self, space: Space, varied: Sequence[Vary]):
+        self.space = space
+        self.priced = space.base.cluster.price_per_hour is not None
+        self.notes = space.notes
         self.varied = tuple(varied)
         if len({v.key for v in varied}) < len(varied):
             raise ExperimentError(f"--vary {varied[0].key}: given twice")
         corners = list(product(*((v.values[0], v.values[-1]) for v in varied)))
         ends = [self.setting(c) for c in corners]
         for end in ends:
-            if wrong := problems(ScenarioFile(file.path, {variant: end.scenario})):
+            if wrong := problems(ScenarioFile(space.path, {space.variant: end.scenario})):
                 raise ExperimentError(wrong[0])
         if len(varied) == 2:
             self._second(ends)
@@ -308,38 +301,18 @@ class _Space:
 
     def setting(self, values: Sequence[int]) -> Setting:
         """The setting of these values, one of each varied key."""
-        keys = [v.key for v in self.varied]
-        sets = [f"{k}={v}" for k, v in zip(keys, values, strict=True)]
-        name = ", ".join(t.removeprefix("cluster.pools.") for t in sets)
+        texts = {v.key: str(x) for v, x in zip(self.varied, values, strict=True)}
         try:
-            scenario = loads(self.text, self.path, self._cards(keys, values) + sets)
-        except ScenarioErrors as errors:
-            p = errors.problems[0]
-            raise ExperimentError(f"--vary {', '.join(sets)}: {p.key}: {p.message}") from None
-        made = scenario.variants[scenario.baseline]
+            made = self.space.scenario(texts)
+        except SettingError as problem:
+            sets = ", ".join(f"{k}={t}" for k, t in texts.items())
+            raise ExperimentError(f"--vary {sets}: {problem}") from None
+        name = ", ".join(f"{short(k)}={t}" for k, t in texts.items())
         price = made.cluster.price_per_hour
         cost = float(sum(pool.cards for pool in made.cluster.pools.values()))
         if price is not None:
             cost = price * made.horizon / 3600.0
         return Setting(name, tuple(values), cost, made)
-
-    def _cards(self, keys: Sequence[str], values: Sequence[int]) -> list[str]:
-        """Override of gpus.count where more replicas need more cards than the file has."""
-        cluster = self.base.cluster
-        need = dict.fromkeys(cluster.gpus, 0)
-        for name, pool in cluster.pools.items():
-            key = f"cluster.pools.{name}.replicas"
-            replicas = values[keys.index(key)] if key in keys else pool.replicas
-            need[pool.on] += replicas * (pool.cards // pool.replicas)
-        found = []
-        for kind, cards in need.items():
-            count, has = f"cluster.gpus.{kind}.count", cluster.gpus[kind].count
-            if cards > has and count not in keys:
-                note = f"{count} ({has}) is raised where the replicas need more cards"
-                if note not in self.notes:
-                    self.notes.append(note)
-                found.append(f"{count}={cards}")
-        return found
 
 
 # --- playing it -------------------------------------------------------------------------------
@@ -349,7 +322,7 @@ class _Work:
     """Judge settings by playing replications, all under the same callers."""
 
     def __init__(
-        self, space: _Space, limits: Sequence[Limit], rule: Rule, place: Backend, store: Store,
+        self, space: _Settings, limits: Sequence[Limit], rule: Rule, place: Backend, store: Store,
         progress: Callable[[State], None] | None,
     ):  # fmt: skip
         self.space, self.limits, self.rule = space, limits, rule
@@ -387,22 +360,11 @@ class _Work:
 
     def _have(self, setting: Setting, jobs: list[Job], results: dict[int, dict[str, Any]]) -> None:
         """Have the results of these jobs, from the folder or by playing them."""
-        missing = []
-        for job in jobs:
-            if job.replication in results:
-                continue
-            kept = self.store.read(job)
-            if kept is None:
-                missing.append(job)
-            else:
-                results[job.replication] = kept
-                self.runs += 1
-                self.reused += 1
-        self._say(setting, len(results), len(jobs))
-        for job, result in self.place.run(missing):
-            self.store.write(job, result)
+        wanted = [job for job in jobs if job.replication not in results]
+        for job, result, kept in self.store.have(wanted, self.place):
             results[job.replication] = result
             self.runs += 1
+            self.reused += kept
             self._say(setting, len(results), len(jobs))
 
     def _say(self, of: Setting, done: int, wanted: int, judged: Judged | None = None) -> None:

@@ -10,9 +10,11 @@ is played anew.
 import hashlib
 import json
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from voicesim.experiment.backends import Backend
 from voicesim.experiment.work import Job
 from voicesim.files import write_whole
 
@@ -57,6 +59,22 @@ class Store:
             "result": result,
         }
         write_whole(self._path(job), (json.dumps(content, allow_nan=False) + "\n").encode())
+
+    def have(
+        self, jobs: Iterable[Job], place: Backend
+    ) -> Iterator[tuple[Job, dict[str, Any], bool]]:
+        """The result of each job and whether it was found here: those first, then the others as
+        they are played and kept."""
+        missing = []
+        for job in jobs:
+            kept = self.read(job)
+            if kept is None:
+                missing.append(job)
+            else:
+                yield job, kept, True
+        for job, result in place.run(missing):
+            self.write(job, result)
+            yield job, result, False
 
     def _path(self, job: Job) -> Path:
         assert self.folder is not None

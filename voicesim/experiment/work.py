@@ -44,9 +44,18 @@ class Job:
         return self.variant, self.replication
 
 
-def jobs_of(variant: str, scenario: Scenario, count: int) -> list[Job]:
-    """The first ``count`` replications of a variant."""
-    files = tuple(Path(part._path).read_bytes() for part in _reading(scenario))
+def jobs_of(
+    variant: str, scenario: Scenario, count: int, profile: bytes | None = None
+) -> list[Job]:
+    """The first ``count`` replications of a variant.
+
+    profile: text that stands in for that of every pool's profile.
+    """
+    files = tuple(
+        Path(part._path).read_bytes() if profile is None or part is scenario.workload.arrivals
+        else profile
+        for part in _reading(scenario)
+    )  # fmt: skip
     base = _digest(scenario, files)
     here = str(Path.cwd())
     return [

@@ -99,8 +99,12 @@ def loads(
     sets: Sequence[str] = (),
     seed: int | None = None,
     replications: int | None = None,
+    beside: Sequence[Scenario] = (),
 ) -> ScenarioFile:
-    """As ``load``, from text; ``path`` says where it belongs."""
+    """As ``load``, from text; ``path`` says where it belongs.
+
+    beside: scenarios of the same study: what one of them uses is not refused as unused.
+    """
     path = FilePath(path)
     base = read(content, path.name)
     problems = list(base.problems)
@@ -124,7 +128,7 @@ def loads(
         scenario, found = _validate(tree, context)
         scenarios.append(scenario)
         problems += found
-    problems += [trees[0].problem(where, text) for where, text in unused(scenarios)]
+    problems += [trees[0].problem(where, text) for where, text in unused([*scenarios, *beside])]
     if problems:
         raise ScenarioErrors(sorted(dict.fromkeys(problems), key=lambda p: (p.file, p.line)))
     return ScenarioFile(path, dict(zip(names, scenarios, strict=True)))
@@ -283,6 +287,11 @@ def _assign(tree: Tree, dotted: str, value: Any, marks: dict[Path, Mark]) -> str
         kind = child(kind, key)
     tree.put(path, value, marks)
     return None
+
+
+def misplaced(scenario: Scenario, dotted: str) -> str | None:
+    """Why a scenario has no such key, with the nearest that it has; None if it has."""
+    return _assign(Tree(scenario.resolved(), {}, []), dotted, None, {(): Mark("", 0)})
 
 
 def _names(kind: Any, node: Any) -> list[str] | None:

@@ -186,3 +186,7 @@ class Scenario(Part):
     def resolved(self) -> dict[str, Any]:
         """Everything with its defaults, as plain data that reads back to the same scenario."""
         return self.model_dump(mode="python")
+
+    def written(self) -> dict[str, Any]:
+        """As ``resolved``, without the defaults that were left to stand."""
+        return self.model_dump(mode="python", exclude_unset=True)

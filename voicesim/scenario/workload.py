@@ -106,5 +106,5 @@ class Workload(Part):
         if isinstance(self.arrivals, Closed):
             data.pop("utterances_per_session", None)
         if isinstance(self.arrivals, Trace) and "prompt_tokens" in self.arrivals.columns:
-            data["utterance"].pop("prompt_tokens", None)
+            data.get("utterance", {}).pop("prompt_tokens", None)
         return data

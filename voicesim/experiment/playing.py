@@ -1,0 +1,91 @@
+"""All runs of a study whose number is fixed beforehand, and its files."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from voicesim.experiment.backends import backend as backend_of
+from voicesim.experiment.metrics import METRICS, ExperimentError, value
+from voicesim.experiment.store import Store
+from voicesim.experiment.work import Job
+from voicesim.files import write_whole
+from voicesim.study import merged
+
+Run = Mapping[str, Any]
+"""What ``work.play`` gives."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Runs finished of all, how many of them were found in the folder, and the last one."""
+
+    finished: int
+    wanted: int
+    reused: int
+    last: Job
+
+
+def play_all(
+    jobs: Sequence[Job], out: Path | str | None, backend: str, workers: int | None,
+    address: str | None, progress: Callable[[State], None] | None,
+) -> tuple[dict[tuple[str, int], Run], int]:  # fmt: skip
+    """The result of every job, from the folder or by playing it, and how many were found there.
+
+    Raises ExperimentError for a folder that cannot be written, before anything is played.
+    """
+    store = Store(None if out is None else Path(out))
+    if store.folder is not None:
+        try:
+            store.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            words = problem.strerror
+            raise ExperimentError(f"--out {store.folder}: cannot be written: {words}") from None
+    results: dict[tuple[str, int], Run] = {}
+    reused = 0
+    with backend_of(backend, workers, address) as place:
+        for job, result, kept in store.have(jobs, place):
+            results[job.id] = result
+            reused += kept
+            if progress is not None:
+                progress(State(len(results), len(jobs), reused, job))
+    return results, reused
+
+
+def measured(run: Run) -> dict[str, float]:
+    """Every metric of a run; NaN: not measured."""
+    found = {name: value(run["metrics"], name) for name in METRICS}
+    return {name: float("nan") if x is None else x for name, x in found.items()}
+
+
+def warnings_of(played: Sequence[tuple[str, Sequence[Run]]]) -> list[str]:
+    """Each warning of these (name, runs) once, and how many of them it is of."""
+    most: dict[str, float] = {}
+    names: dict[str, set[str]] = {}
+    for name, runs in played:
+        for text, number in (w for run in runs for w in run["warnings"]):
+            plain = text.removeprefix(f"{name}: ")
+            most[plain] = max(number, most.get(plain, number))
+            names.setdefault(plain, set()).add(name)
+    lines = {text: merged([(text, number)])[0] for text, number in most.items()}
+    return [
+        line
+        + ("" if len(names[text]) == len(played) else f" ({len(names[text])} of {len(played)})")
+        for text, line in lines.items()
+    ]
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """A JSON file, whole."""
+    text = json.dumps(content, indent=2, allow_nan=False)
+    write_whole(path, (text + "\n").encode())
+
+
+def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Parquet files, each whole."""
+    for name, table in tables.items():
+        content = table.to_parquet(index=False, compression="zstd")
+        write_whole(folder / f"{name}.parquet", content)

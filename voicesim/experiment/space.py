@@ -1,0 +1,100 @@
+"""From settings of varied keys to scenarios: one variant of a file under overrides."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from voicesim.engine.profile import Profile, ProfileError, load_profile
+from voicesim.experiment.metrics import ExperimentError, chosen
+from voicesim.policy.python import PolicyError
+from voicesim.scenario import Scenario, ScenarioErrors, ScenarioFile, loads
+from voicesim.scenario.cluster import Pool
+from voicesim.scenario.loader import misplaced
+from voicesim.simulation import ModelError, pool_spec, python_policies
+
+IDLE = ("title", "replications")
+"""Keys that no run depends on."""
+
+
+class SettingError(ExperimentError):
+    """A value that the scenario refuses.  key: which one, in full; message: why."""
+
+    def __init__(self, key: str, message: str):
+        self.key, self.message = key, message
+        super().__init__(f"{key}: {message}" if key else message)
+
+
+class Space:
+    """The scenarios that one variant of a file becomes; ``notes``: what was done unasked."""
+
+    def __init__(self, file: ScenarioFile, variant: str | None):
+        self.variant = chosen(variant or file.baseline, list(file.variants), "variant")
+        self.base = file.variants[self.variant]
+        self.path = file.path
+        self.notes: list[str] = []
+        self._text = yaml.safe_dump(self.base.written(), sort_keys=False)
+        self._beside = list(file.variants.values())
+        self._profiles: dict[Path, Profile] = {}
+
+    def known(self, key: str) -> None:
+        """Raise SettingError for a key that the scenario has not, or that changes no run."""
+        if key in IDLE:
+            raise SettingError(key, "no run depends on it")
+        if message := misplaced(self.base, key):
+            raise SettingError(key, message)
+
+    def scenario(self, values: Mapping[str, str]) -> Scenario:
+        """The scenario with these keys set to these texts (YAML).  Raises SettingError."""
+        sets = [f"{key}={text}" for key, text in values.items()]
+        try:
+            made = loads(self._text, self.path, self._cards(values) + sets, beside=self._beside)
+        except ScenarioErrors as errors:
+            first = errors.problems[0]
+            raise SettingError(first.key, first.message) from None
+        return made.variants[made.baseline]
+
+    def playable(self, scenario: Scenario, profile: Profile | None = None) -> None:
+        """Raise SettingError for a scenario that cannot be simulated (all pools on ``profile``)."""
+        try:
+            for part in scenario.apart():
+                spec = pool_spec(part, profile or self._profile(part.cluster.pool))
+                python_policies(part, spec)
+        except (ModelError, ProfileError, PolicyError) as problem:
+            raise SettingError("", str(problem)) from None
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of all pools.  Raises ExperimentError if there are several."""
+        pools = self.base.cluster.pools.values()
+        found = {pool.engine.profile_path: self._profile(pool) for pool in pools}
+        if len(found) > 1:
+            names = ", ".join(profile.name for profile in found.values())
+            raise ExperimentError(f"{self.path}: the pools have several profiles: {names}")
+        return next(iter(found.values()))
+
+    def _profile(self, pool: Pool) -> Profile:
+        """The profile of a pool, each file read once.  Raises ProfileError."""
+        path = pool.engine.profile_path
+        if path not in self._profiles:
+            self._profiles[path] = load_profile(path)
+        return self._profiles[path]
+
+    def _cards(self, values: Mapping[str, str]) -> list[str]:
+        """Overrides of gpus.count where more replicas need more cards than the file has."""
+        cluster = self.base.cluster
+        need = dict.fromkeys(cluster.gpus, 0)
+        for name, pool in cluster.pools.items():
+            text = values.get(f"cluster.pools.{name}.replicas", "")
+            replicas = int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else pool.replicas
+            need[pool.on] += replicas * (pool.cards // pool.replicas)
+        found = []
+        for kind, cards in need.items():
+            count, has = f"cluster.gpus.{kind}.count", cluster.gpus[kind].count
+            if cards > has and count not in values:
+                note = f"{count} ({has}) is raised where the replicas need more cards"
+                if note not in self.notes:
+                    self.notes.append(note)
+                found.append(f"{count}={cards}")
+        return found
