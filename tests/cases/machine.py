@@ -67,7 +67,7 @@ def always(callers: int, horizon: float, seed: int = 0, seconds: float = 6.0) ->
     workload = SimpleNamespace(
         arrivals=SimpleNamespace(kind="closed", callers=callers, stagger=seconds),
         think=None, patience=None, utterances_per_session=None,
-        utterance=SimpleNamespace(audio=law, tokens=None, prompt_tokens=prompt),
+        utterance=SimpleNamespace(audio=law, tokens=None, prompt_tokens=prompt, shared_prefix=0),
     )  # fmt: skip
     return draw_tape(workload, horizon, seed, 0, FRAME, 4096)
 
