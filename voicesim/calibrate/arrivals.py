@@ -24,7 +24,6 @@ import pandas as pd
 
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.samples import LONGEST_S, SHORTEST_S, from_columns
-from voicesim.calibrate.table import header_of, parse, require
 
 REQUIRED = ["run_id", "stream_id", "token_index", "t_arrival_s", "prompt_tokens"]
 DEFAULT_TOKEN_BUDGET = 2048
@@ -40,15 +39,8 @@ class Placed:
     prompt: np.ndarray
 
 
-def read_arrivals(text: str, file: str) -> pd.DataFrame:
-    """Sample table of an arrival trace."""
-    header = header_of(text, file)
-    require(header, REQUIRED, file)
-    optional = ["concurrency", "token_budget"]
-    table = parse(text, file, [*REQUIRED[1:], *(n for n in optional if n in header)])
-    table["run_id"] = table["run_id"].astype(str)
-    table = table.sort_values(["run_id", "stream_id", "token_index"], kind="stable")
-    check_streams(table, file)
+def samples_of(table: pd.DataFrame, file: str) -> pd.DataFrame:
+    """Sample table of tokens sorted by run, stream and index (with a column ``line``)."""
     parts = [_run_samples(str(run), rows, file) for run, rows in table.groupby("run_id", sort=True)]
     samples = pd.concat(parts, ignore_index=True)
     if samples.empty:

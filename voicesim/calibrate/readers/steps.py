@@ -5,11 +5,14 @@ frames (codec: frames computed over all rows of the batch), run_id, source, url,
 """
 
 import difflib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from voicesim.calibrate.errors import CalibrationError
+from voicesim.calibrate.readers.measured import Measured
+from voicesim.calibrate.readers.source import Head
 from voicesim.calibrate.samples import (
     AVERAGED_STAGES,
     CODEC_STAGES,
@@ -18,11 +21,32 @@ from voicesim.calibrate.samples import (
     STAGES,
     from_columns,
 )
-from voicesim.calibrate.table import header_of, parse, require
+from voicesim.calibrate.table import header_of, parse, read_text, require
 from voicesim.engine.profile import step_load
 
+NAME = "step CSV"
 NUMERIC = ["batch", "context_tokens", "prefill_tokens", "frames", "seconds"]
 TEXT = ["stage", "run_id", "source", "url", "note"]
+
+
+def sniff(head: Head) -> bool:
+    """A CSV with a batch or seconds."""
+    return bool({"seconds", "batch"} & set(head.header))
+
+
+def read(path: Path) -> Measured:
+    """Step samples as they stand."""
+    samples = read_steps(read_text(path), path.name)
+    stages = set(samples["stage"])
+    codec = bool(stages & set(CODEC_STAGES))
+    return Measured(
+        path.name,
+        NAME,
+        len(samples),
+        tells=[f"time of a step, by its load ({', '.join(s for s in STAGES if s in stages)})"],
+        cannot=[] if codec else ["the codec: no codec rows"],
+        samples=samples,
+    )
 
 
 def read_steps(text: str, file: str) -> pd.DataFrame:

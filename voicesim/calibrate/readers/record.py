@@ -1,0 +1,117 @@
+"""One JSON object of a measurement, asked for its values strictly."""
+
+import difflib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from voicesim.calibrate.errors import CalibrationError
+from voicesim.calibrate.readers.source import kind, line_of
+
+NAN = float("nan")
+
+
+class Record:
+    """Values of one object by key; every refusal names the file, the line and the key.
+
+    text: of a document over several lines, to find the key's own line.
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        file: str,
+        line: int = 1,
+        text: str | None = None,
+        path: str = "",
+    ):
+        self.data, self.file, self.line, self.text, self.path = data, file, line, text, path
+
+    def refuse(self, key: str, message: str) -> CalibrationError:
+        """The error to raise about a key."""
+        line = self.line if self.text is None else line_of(self.text, key)
+        return CalibrationError(self.file, line, f"{self.path}{key}: {message}")
+
+    def has(self, key: str) -> bool:
+        """Is there a value that is not null?"""
+        return self.data.get(key) is not None
+
+    def number(self, key: str, scale: float = 1.0, low: float = 0.0, **default: float) -> float:
+        """A finite number >= low, times scale.
+
+        default=...: what a missing or null value is (without it, such a value is refused).
+        """
+        if not self.has(key):
+            if "default" in default:
+                return default["default"]
+            raise self._missing(key)
+        return self._checked(key, self.data[key], low) * scale
+
+    def whole(self, key: str, low: int = 0, **default: float) -> float:
+        """A whole number >= low."""
+        value = self.number(key, low=low, **default)
+        if value % 1 and not math.isnan(value):
+            raise self.refuse(key, f"found {value:g}; must be a whole number")
+        return value
+
+    def numbers(self, key: str, scale: float = 1.0, low: float = 0.0) -> list[float]:
+        """A list of finite numbers >= low, times scale."""
+        return [self._checked(key, v, low) * scale for v in self.items(key)]
+
+    def items(self, key: str) -> list[Any]:
+        """A list."""
+        value = self._typed(key, list, "a list")
+        return list(value)
+
+    def text_of(self, key: str, **default: str) -> str:
+        """A text."""
+        if not self.has(key) and "default" in default:
+            return default["default"]
+        return str(self._typed(key, str, "text"))
+
+    def flag(self, key: str, **default: bool) -> bool:
+        """True or false."""
+        if not self.has(key) and "default" in default:
+            return default["default"]
+        return bool(self._typed(key, bool, "true or false"))
+
+    def sub(self, key: str) -> "Record":
+        """An object inside."""
+        data = self._typed(key, dict, "an object")
+        return Record(data, self.file, self.line, self.text, f"{self.path}{key}.")
+
+    def records(self, key: str) -> list["Record"]:
+        """A list of objects inside."""
+        out = []
+        for i, item in enumerate(self.items(key)):
+            if not isinstance(item, dict):
+                raise self.refuse(key, f"must hold objects; found {kind(item)}")
+            path = f"{self.path}{key}[{i}]."
+            out.append(Record(item, self.file, self.line, self.text, path))
+        return out
+
+    def _typed(self, key: str, wanted: type, name: str) -> Any:
+        if not self.has(key):
+            raise self._missing(key)
+        value = self.data[key]
+        if not isinstance(value, wanted):
+            raise self.refuse(key, f"must be {name}; found {kind(value)}")
+        return value
+
+    def _missing(self, key: str) -> CalibrationError:
+        if key in self.data:
+            return self.refuse(key, "is null")
+        near = difflib.get_close_matches(key, self.data, 1, 0.6)
+        hint = f"; nearest is {near[0]!r}" if near else ""
+        return CalibrationError(self.file, self.line, f"{self.path}{key}: is missing{hint}")
+
+    def _checked(self, key: str, value: Any, low: float) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            found = f"{value!r}" if isinstance(value, str) else kind(value)
+            hint = " (thousands commas?)" if isinstance(value, str) and "," in value else ""
+            raise self.refuse(key, f"must be a number; found {found}{hint}")
+        if not math.isfinite(value):
+            raise self.refuse(key, f"found {value}; must be finite")
+        if value < low:
+            raise self.refuse(key, f"found {value:g}; must be at least {low:g}")
+        return float(value)
