@@ -25,21 +25,23 @@ when its request was sent, both since the run began (a file without send times: 
 was sent, and sent_s is 0); concurrency: requests in flight."""
 
 CURVE = (
-    "run", "concurrency", "rate_per_s", "metric", "stat", "value", "threshold_s", "upto",
+    "run", "concurrency", "rate_per_s", "metric", "stat", "value", "threshold_s", "definition",
+    "upto",
 )  # fmt: skip
 """Aggregates by load.
 
+concurrency: the cap on requests in flight; rate_per_s: requests sent (NaN: all at once).
 metric: rtf_per_request, rtf_aggregate, throughput_audio (audio-s/s), throughput_requests (1/s),
 throughput_tokens (1/s), ttfa_s, ttft_s, tpot_s, itl_s, latency_s, audio_s, underrun_a_s to
-underrun_d_s (definitions: ``voicesim.listener.definitions``), continuity_a to continuity_d (share
-of requests whose worst underrun by that definition is within threshold_s), users, ...
-stat: mean, median, std, p25 to p99.9, min, max, total, share, last, or count: how many samples
-were at most ``upto`` (the upper end of a histogram's bucket)."""
+underrun_d_s (definitions: ``voicesim.listener.definitions``), continuity (share of requests whose
+worst underrun is within threshold_s, by ``definition`` a, b, c or d), users, requests_running, ...
+stat: mean, median, std, p25 to p99.9, min, max, total, share, at_least and at_most (bounds of a
+share), last, or count: how many samples were at most ``upto`` (the end of a histogram's bucket)."""
 
 DIALOGUE = ("measure", "value", "line")
 """measure: talk_share, user_turn_s, bot_turn_s, gap_s, barge_in, endpointing_s, ..."""
 
-TEXT = {"run", "request", "session", "metric", "stat", "measure"}
+TEXT = {"run", "request", "session", "metric", "stat", "definition", "measure"}
 FLAGS = {"ok", "cancelled"}
 
 
