@@ -266,7 +266,9 @@ def tornado(
 
 @app.command()
 def calibrate(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Measured CSV files.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Measurements (docs/files.md).")
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PROFILE", help="Profile to write (YAML).")
     ],
@@ -287,7 +289,7 @@ def calibrate(
 
     try:
         seconds = None if token_audio is None else duration(token_audio)
-        profile = run_calibrate(files, output, name, seconds, model, figure)
+        profile = run_calibrate(files, output, name, seconds, model, figure, typer.echo)
     except (CalibrationError, ValueError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None

@@ -54,7 +54,7 @@ TRACE = (
         (TRACE.replace("0,1,0.130", "0,2,0.130"), 3, "token_index"),
         (TRACE.replace("t_arrival_s", "t_arrival"), 1, "nearest is 't_arrival'"),
         (TRACE + "a,1,0,3,0.1", 5, "truncated"),
-        ("name,value\nx,1\n", None, "no file that is recognised; these are: arrival trace"),
+        ("name,value\nx,1\n", None, "no file that is recognised; these are: chunk CSV; arrival"),
     ],
 )
 def test_refused_with_its_line(tmp_path, text, line, message):

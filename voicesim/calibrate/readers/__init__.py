@@ -10,13 +10,34 @@ from types import ModuleType
 import pandas as pd
 
 from voicesim.calibrate.errors import CalibrationError
-from voicesim.calibrate.readers import arrival_trace, steps
+from voicesim.calibrate.readers import (
+    arrival_trace,
+    chunk_csv,
+    continuity_client,
+    nari_bench,
+    prometheus,
+    sglang_omni,
+    sglang_serving,
+    steps,
+    tts_serving,
+    vllm_bench,
+)
 from voicesim.calibrate.readers.measured import Measured
 from voicesim.calibrate.readers.source import head_of
 
+__all__ = ["FORMATS", "Measured", "read", "read_samples"]
+
 FORMATS: list[ModuleType] = [
+    chunk_csv,
     arrival_trace,
     steps,
+    vllm_bench,
+    continuity_client,
+    nari_bench,
+    sglang_serving,
+    sglang_omni,
+    tts_serving,
+    prometheus,
 ]
 """Asked in this order; the first that recognises a file reads it."""
 

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 from voicesim.calibrate.arrivals import REQUIRED, check_streams, samples_of
+from voicesim.calibrate.readers.csv_file import header_of_file, parse_file
 from voicesim.calibrate.readers.measured import Measured
 from voicesim.calibrate.readers.source import Head
-from voicesim.calibrate.table import header_of, parse, read_text, require
+from voicesim.calibrate.table import require
 
 NAME = "arrival trace (CSV)"
 OPTIONAL = ["concurrency", "token_budget"]
@@ -18,13 +22,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path) -> Measured:
     """Step samples of a trace: its steps are found from the arrivals."""
-    file, text = path.name, read_text(path)
-    header = header_of(text, file)
-    require(header, REQUIRED, file)
-    table = parse(text, file, [*REQUIRED[1:], *(n for n in OPTIONAL if n in header)])
-    table["run_id"] = table["run_id"].astype(str)
-    table = table.sort_values(["run_id", "stream_id", "token_index"], kind="stable")
-    check_streams(table, file)
+    file, table = path.name, tokens_of(path)
     return Measured(
         file,
         NAME,
@@ -33,3 +31,15 @@ def read(path: Path) -> Measured:
         cannot=["the codec: tokens are not audio"],
         samples=samples_of(table, file),
     )
+
+
+def tokens_of(path: Path) -> pd.DataFrame:
+    """Rows of a trace, checked, by run, stream and token."""
+    require(header_of_file(path), REQUIRED, path.name)
+    table = parse_file(path, [*REQUIRED[1:], *OPTIONAL], ["run_id"])
+    run, _ = pd.factorize(table["run_id"], sort=True)
+    order = np.lexsort((table["token_index"], table["stream_id"], run))
+    if (np.diff(order) != 1).any():
+        table = table.iloc[order]
+    check_streams(table, path.name)
+    return table

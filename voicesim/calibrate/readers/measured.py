@@ -67,7 +67,7 @@ class Measured:
 
 
 def table(
-    names: Sequence[str], rows: Sequence[Mapping[str, Any]] | Mapping[str, Any]
+    names: Sequence[str], rows: Sequence[Mapping[str, Any]] | Mapping[str, Any] | pd.DataFrame
 ) -> pd.DataFrame | None:
     """One of the tables above, of rows or of columns; None if there are none.
 

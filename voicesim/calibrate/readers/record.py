@@ -2,11 +2,12 @@
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from voicesim.calibrate.errors import CalibrationError
-from voicesim.calibrate.readers.source import kind, line_of
+from voicesim.calibrate.readers.source import json_lines, kind, line_of, load_json, text_lines
 
 NAN = float("nan")
 
@@ -45,7 +46,7 @@ class Record:
             if "default" in default:
                 return default["default"]
             raise self._missing(key)
-        return self._checked(key, self.data[key], low) * scale
+        return self.checked(key, self.data[key], low) * scale
 
     def whole(self, key: str, low: int = 0, **default: float) -> float:
         """A whole number >= low."""
@@ -56,7 +57,7 @@ class Record:
 
     def numbers(self, key: str, scale: float = 1.0, low: float = 0.0) -> list[float]:
         """A list of finite numbers >= low, times scale."""
-        return [self._checked(key, v, low) * scale for v in self.items(key)]
+        return [self.checked(key, v, low) * scale for v in self.items(key)]
 
     def items(self, key: str) -> list[Any]:
         """A list."""
@@ -105,7 +106,8 @@ class Record:
         hint = f"; nearest is {near[0]!r}" if near else ""
         return CalibrationError(self.file, self.line, f"{self.path}{key}: is missing{hint}")
 
-    def _checked(self, key: str, value: Any, low: float) -> float:
+    def checked(self, key: str, value: Any, low: float = 0.0) -> float:
+        """A value of ``key`` as a finite number >= low."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             found = f"{value!r}" if isinstance(value, str) else kind(value)
             hint = " (thousands commas?)" if isinstance(value, str) and "," in value else ""
@@ -115,3 +117,21 @@ class Record:
         if value < low:
             raise self.refuse(key, f"found {value:g}; must be at least {low:g}")
         return float(value)
+
+
+def documents(path: Path, infinity: bool = False) -> Iterator[Record]:
+    """Objects of JSON lines (streamed), of one list of objects, or the one object of a file.
+
+    infinity: is a bare Infinity allowed?
+    """
+    first = next(text_lines(path), (1, ""))[1]
+    if first.startswith("{") and first.endswith("}"):
+        for line, data in json_lines(path, infinity):
+            yield Record(data, path.name, line)
+        return
+    found, text = load_json(path, infinity)
+    for i, item in enumerate(found if isinstance(found, list) else [found]):
+        if not isinstance(item, dict):
+            raise CalibrationError(path.name, 1, f"must hold JSON objects; found {kind(item)}")
+        where = f"[{i}]." if isinstance(found, list) else ""
+        yield Record(item, path.name, 1, text, where)

@@ -21,7 +21,8 @@ from voicesim.calibrate.errors import CalibrationError
 
 HEAD_BYTES = 1 << 16
 LARGEST_JSON = 256 << 20
-"""Bytes of the largest single JSON document that is read whole; JSON lines have no limit."""
+"""Bytes of the largest JSON document (or line) that is read whole; lines may be many."""
+_LIMIT = f"{LARGEST_JSON >> 20} MiB"
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,12 @@ def text_blocks(path: Path, size: int = 1 << 23) -> Iterator[tuple[int, str]]:
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines that are not blank, with their numbers."""
+    number = 0
     with refusing(path), open_bytes(path) as file:
-        for number, raw in enumerate(file, 1):
+        while raw := file.readline(LARGEST_JSON + 1):
+            number += 1
+            if len(raw) > LARGEST_JSON:
+                raise CalibrationError(path.name, number, f"line is longer than {_LIMIT}")
             if text := decode(raw, path.name, number).strip():
                 yield number, text
 
@@ -137,8 +142,7 @@ def load_json(path: Path, infinity: bool = False) -> tuple[Any, str]:
     with refusing(path), open_bytes(path) as file:
         raw = file.read(LARGEST_JSON + 1)
     if len(raw) > LARGEST_JSON:
-        size = f"{LARGEST_JSON >> 20} MiB"
-        raise CalibrationError(path.name, None, f"is one JSON document of more than {size}")
+        raise CalibrationError(path.name, None, f"is one JSON document of more than {_LIMIT}")
     text = decode(raw, path.name, 1)
     return _parse(text, path.name, 1, infinity), text
 
