@@ -98,7 +98,7 @@ def statement(measured: Measured) -> str:
     """What was recognised in a file, and what it can and cannot tell."""
     lines = [f"{measured.file}: {measured.format}, {measured.rows:,} rows"]
     lines += [f"  tells: {text}" for text in measured.tells]
-    lines += [f"  cannot tell: {text}" for text in measured.cannot]
+    lines += [f"  limit: {text}" for text in measured.cannot]
     return "\n".join(lines)
 
 
