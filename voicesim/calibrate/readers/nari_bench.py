@@ -63,7 +63,10 @@ def read(path: Path) -> Measured:
         path.name,
         "nari tts-bench run",
         len(requests),
-        ["time to first audio and latency" + f" at {rate:.3g} requests/s" * (rate > 0), by_chunk]
+        [
+            "time to first audio and latency" + f" at {rate:.3g} requests/s" * bool(rate > 0),
+            by_chunk,
+        ]
         + ["chunk timeline of every stream: cadence and the codec's share"] * (chunks is not None),
         [f"{warm} warm-up requests are left out"] * (warm > 0)
         + ["token counts: prompts are given in words"]

@@ -133,22 +133,22 @@ class Series:
     def _values(self, result: Record) -> tuple[np.ndarray, np.ndarray]:
         times: list[float] = []
         values: list[float] = []
-        for pair in result.items("values"):
+        for i, pair in enumerate(result.items("values")):
             if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[1], str):
-                raise result.refuse("values", f'must be [seconds, "number"]; found {pair!r}')
-            t = result.checked("values", pair[0])
+                raise result.refuse("values", f'must be [seconds, "number"]; found {pair!r}', i)
+            t = result.checked("values", pair[0], 0.0, i, 0)
             try:
                 value = float(pair[1].replace("_", "x"))
             except ValueError:
-                raise result.refuse("values", f"{pair[1]!r} is not a number") from None
+                raise result.refuse("values", f"{pair[1]!r} is not a number", i, 1) from None
             self.scrapes += 1
             if not math.isfinite(value):
                 self.skipped += 1
                 continue
             if value < 0:
-                raise result.refuse("values", f"found {value:g}; must be at least 0")
+                raise result.refuse("values", f"found {value:g}; must be at least 0", i, 1)
             if times and t <= times[-1]:
-                raise result.refuse("values", "times do not rise")
+                raise result.refuse("values", "times do not rise", i, 0)
             times.append(t)
             values.append(value)
         return np.array(times), np.array(values)

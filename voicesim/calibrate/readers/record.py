@@ -15,7 +15,8 @@ NAN = float("nan")
 class Record:
     """Values of one object by key; every refusal names the file, the line and the key.
 
-    text: of a document over several lines, to find the key's own line.
+    line: where the object stands, if it is one line.  text: of the document that it is a part of,
+    by ``path`` (keys and indices), to find the key's own line.
     """
 
     def __init__(
@@ -24,14 +25,16 @@ class Record:
         file: str,
         line: int = 1,
         text: str | None = None,
-        path: str = "",
+        path: tuple[str | int, ...] = (),
     ):
         self.data, self.file, self.line, self.text, self.path = data, file, line, text, path
 
-    def refuse(self, key: str, message: str) -> CalibrationError:
-        """The error to raise about a key."""
-        line = self.line if self.text is None else line_of(self.text, key)
-        return CalibrationError(self.file, line, f"{self.path}{key}: {message}")
+    def refuse(self, key: str, message: str, *inside: int) -> CalibrationError:
+        """The error to raise about a key, or an item of its list."""
+        path = (*self.path, key, *inside)
+        line = self.line if self.text is None else line_of(self.text, path)
+        name = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
+        return CalibrationError(self.file, line, f"{name}: {message}")
 
     def has(self, key: str) -> bool:
         """Is there a value that is not null?"""
@@ -57,7 +60,7 @@ class Record:
 
     def numbers(self, key: str, scale: float = 1.0, low: float = 0.0) -> list[float]:
         """A list of finite numbers >= low, times scale."""
-        return [self.checked(key, v, low) * scale for v in self.items(key)]
+        return [self.checked(key, v, low, i) * scale for i, v in enumerate(self.items(key))]
 
     def items(self, key: str) -> list[Any]:
         """A list."""
@@ -79,16 +82,15 @@ class Record:
     def sub(self, key: str) -> "Record":
         """An object inside."""
         data = self._typed(key, dict, "an object")
-        return Record(data, self.file, self.line, self.text, f"{self.path}{key}.")
+        return Record(data, self.file, self.line, self.text, (*self.path, key))
 
     def records(self, key: str) -> list["Record"]:
         """A list of objects inside."""
         out = []
         for i, item in enumerate(self.items(key)):
             if not isinstance(item, dict):
-                raise self.refuse(key, f"must hold objects; found {kind(item)}")
-            path = f"{self.path}{key}[{i}]."
-            out.append(Record(item, self.file, self.line, self.text, path))
+                raise self.refuse(key, f"must be an object; found {kind(item)}", i)
+            out.append(Record(item, self.file, self.line, self.text, (*self.path, key, i)))
         return out
 
     def _typed(self, key: str, wanted: type, name: str) -> Any:
@@ -104,18 +106,18 @@ class Record:
             return self.refuse(key, "is null")
         near = difflib.get_close_matches(key, self.data, 1, 0.6)
         hint = f"; nearest is {near[0]!r}" if near else ""
-        return CalibrationError(self.file, self.line, f"{self.path}{key}: is missing{hint}")
+        return self.refuse(key, f"is missing{hint}")
 
-    def checked(self, key: str, value: Any, low: float = 0.0) -> float:
-        """A value of ``key`` as a finite number >= low."""
+    def checked(self, key: str, value: Any, low: float = 0.0, *inside: int) -> float:
+        """A value of ``key`` (or an item of its list) as a finite number >= low."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             found = f"{value!r}" if isinstance(value, str) else kind(value)
             hint = " (thousands commas?)" if isinstance(value, str) and "," in value else ""
-            raise self.refuse(key, f"must be a number; found {found}{hint}")
+            raise self.refuse(key, f"must be a number; found {found}{hint}", *inside)
         if not math.isfinite(value):
-            raise self.refuse(key, f"found {value}; must be finite")
+            raise self.refuse(key, f"found {value}; must be finite", *inside)
         if value < low:
-            raise self.refuse(key, f"found {value:g}; must be at least {low:g}")
+            raise self.refuse(key, f"found {value:g}; must be at least {low:g}", *inside)
         return float(value)
 
 
@@ -133,5 +135,4 @@ def documents(path: Path, infinity: bool = False) -> Iterator[Record]:
     for i, item in enumerate(found if isinstance(found, list) else [found]):
         if not isinstance(item, dict):
             raise CalibrationError(path.name, 1, f"must hold JSON objects; found {kind(item)}")
-        where = f"[{i}]." if isinstance(found, list) else ""
-        yield Record(item, path.name, 1, text, where)
+        yield Record(item, path.name, 1, text, (i,) if isinstance(found, list) else ())

@@ -10,7 +10,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -147,10 +147,35 @@ def load_json(path: Path, infinity: bool = False) -> tuple[Any, str]:
     return _parse(text, path.name, 1, infinity), text
 
 
-def line_of(text: str, key: str) -> int:
-    """Line of the first time that a key appears in a JSON text (1 if never)."""
-    found = re.search(rf'"{re.escape(key)}"\s*:', text)
-    return 1 if found is None else 1 + text.count("\n", 0, found.start())
+def line_of(text: str, path: Sequence[str | int]) -> int:
+    """Line of a value in a valid JSON text, by the keys and indices that lead to it.
+
+    A path that ends nowhere gives the line of the last object or list that is there.
+    """
+    decoder, at = json.JSONDecoder(), _after_space(text, 0)
+    for step in path:
+        inside = _after_space(text, at + 1)
+        n = 0
+        while text[at] in "{[" and text[inside] not in "}]":
+            found: str | int = n
+            if text[at] == "{":
+                found, inside = decoder.raw_decode(text, inside)
+                inside = _after_space(text, text.index(":", inside) + 1)
+            if found == step:
+                at = inside
+                break
+            inside = _after_space(text, decoder.raw_decode(text, inside)[1])
+            inside = _after_space(text, inside + 1) if text[inside] == "," else inside
+            n += 1
+        else:
+            break
+    return 1 + text.count("\n", 0, at)
+
+
+def _after_space(text: str, at: int) -> int:
+    while text[at] in " \t\r\n":
+        at += 1
+    return at
 
 
 def kind(value: Any) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from voicesim.calibrate.readers.measured import REQUESTS, table
 from voicesim.calibrate.readers.record import NAN, Record
+from voicesim.calibrate.readers.source import kind
 
 TOO_MANY = 0.05
 """Share of requests whose arrivals are not single tokens above which no steps are made."""
@@ -106,11 +107,17 @@ def _of_length(record: Record, key: str, n: int) -> list[Any]:
 
 def _gaps(record: Record, n: int) -> list[list[float]]:
     """Gaps between tokens of each request (s)."""
-    found = _of_length(record, "itls", n)
-    return [Record({"itls": gaps}, record.file, record.line).numbers("itls") for gaps in found]
+    out = []
+    for i, gaps in enumerate(_of_length(record, "itls", n)):
+        if not isinstance(gaps, list):
+            raise record.refuse("itls", f"must be a list; found {kind(gaps)}", i)
+        out.append([record.checked("itls", gap, 0.0, i, k) for k, gap in enumerate(gaps)])
+    return out
 
 
 def _column(record: Record, key: str, n: int) -> np.ndarray:
     """n numbers >= 0, NaN for null or where the key is missing."""
     values = _of_length(record, key, n) or [None] * n
-    return np.array([NAN if v is None else record.checked(key, v) for v in values], dtype=float)
+    return np.array(
+        [NAN if v is None else record.checked(key, v, 0.0, i) for i, v in enumerate(values)], float
+    )
