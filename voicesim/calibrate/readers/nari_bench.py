@@ -58,14 +58,14 @@ def read(path: Path) -> Measured:
     events = file.parent / "events.jsonl"
     chunks = _chunks(events, requests, flights) if events.is_file() else None
     run = str(requests["run"].iloc[0])
-    by_chunk = "stall intervals of every request (the player pauses: largest B, total D)"
+    at = f" at {rate:.3g} requests/s" if rate > 0 else ""
     return Measured(
         path.name,
         "nari tts-bench run",
         len(requests),
         [
-            "time to first audio and latency" + f" at {rate:.3g} requests/s" * bool(rate > 0),
-            by_chunk,
+            f"time to first audio and latency{at}",
+            "stalls of every request (the player pauses: largest B, total D)",
         ]
         + ["chunk timeline of every stream: cadence and the codec's share"] * (chunks is not None),
         [f"{warm} warm-up requests are left out"] * (warm > 0)
