@@ -5,12 +5,14 @@
 The trace: closed loops of 1 to 64 callers, as many tokens at each, replies of 250 tokens on
 average, prompts of 16 to 256 tokens that share a step with the running streams, steps of 6 ms
 plus 0.1 ms per stream with 10 % noise, 1 ms of jitter at the client.  Each figure comes from its
-own process: seconds from the file to the profile (imports excluded), the reader's share, and the
-peak resident memory of the whole process, imports included.  --trace keeps the trace there.
+own process: seconds from the file to the profile (imports excluded), the reader's share, the
+processor's seconds (all threads), and the peak resident memory of the whole process, imports
+included.  --trace keeps the trace there.
 """
 
 import argparse
 import json
+import os
 import resource
 import tempfile
 import time
@@ -57,7 +59,7 @@ def measure(path: str) -> dict[str, float]:
     """One calibration in this process."""
     from voicesim.calibrate import fit, readers, run  # noqa: F401  (imports are not measured)
 
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     samples = readers.read_samples(path)
     read = time.perf_counter()
     profile = fit.fit_profile(samples, "large")
@@ -65,6 +67,7 @@ def measure(path: str) -> dict[str, float]:
     return {
         "seconds": end - start,
         "reader_s": read - start,
+        "cpu_s": time.process_time() - cpu,
         "steps": float(len(samples)),
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0,
         "memory_ms": profile.decode.memory_s.value * 1e3,
@@ -80,6 +83,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--trace", metavar="FILE", help="write the trace here and keep it")
     options = parser.parse_args()
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the command does; for the spawned process
     with tempfile.TemporaryDirectory() as folder:
         path = Path(options.trace or f"{folder}/trace.csv")
         if not path.exists():

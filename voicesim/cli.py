@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -284,6 +285,9 @@ def calibrate(
     ] = None,
 ) -> None:
     """Fit a profile to measurements, with intervals, origins and held-out errors."""
+    # The fit's matrices are tall and thin: threads only wait for each other, badly so on a busy
+    # machine.  Read by numpy's library when it is first imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from voicesim.calibrate import CalibrationError, describe, run_calibrate
     from voicesim.scenario.units import duration
 

@@ -2,10 +2,11 @@
 
 import gzip
 import re
+from pathlib import Path
 
 import pytest
+from composed import FORMS, Form
 
-from tests.calibrate.composed import FORMS, Form
 from voicesim.calibrate import CalibrationError
 from voicesim.calibrate.readers import FORMATS, read
 
@@ -144,3 +145,9 @@ def test_stray_content(tmp_path, text):
     (tmp_path / "x").write_text(text)
     with pytest.raises(CalibrationError):
         read(tmp_path / "x")
+
+
+def test_every_format_is_in_the_docs():
+    text = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")}
+    assert {form.NAME for form in FORMATS} <= rows

@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from composed import CHUNKS, TRACE
 
-from tests.calibrate.composed import CHUNKS, TRACE
 from voicesim.calibrate import CalibrationError
 from voicesim.calibrate.arrivals import samples_of
 from voicesim.calibrate.decode import ENOUGH, fit_decode, steps_of, thin_out

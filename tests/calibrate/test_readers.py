@@ -5,9 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
-
-from tests.calibrate.composed import (
+from composed import (
     CHUNKS,
     CONTINUITY,
     DETAIL,
@@ -23,6 +21,8 @@ from tests.calibrate.composed import (
     record,
     series,
 )
+from typer.testing import CliRunner
+
 from voicesim.calibrate import CalibrationError
 from voicesim.calibrate.readers import Measured, read
 from voicesim.cli import app

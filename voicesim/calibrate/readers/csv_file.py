@@ -32,7 +32,7 @@ def parse_file(
         last = here
     assert last is not None  # an empty file has no head
     parts.append(parse_block(*last, header, path.name, numeric, text, gaps))
-    table = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
-    if table.empty:
+    parts = [part for part in parts if len(part)]
+    if not parts:
         raise CalibrationError(path.name, 1, "has a header but no rows")
-    return table
+    return pd.concat(parts, ignore_index=True)
