@@ -200,6 +200,6 @@ FORMS = {
         "records.jsonl", lines(record("w", 3.0, True), record("a", 5.5)), '"t_submit_s":5.5',
         "5.5", 2, "chunk_arrival_s",
     ),
-    "prometheus": Form("p.json", WAITING, '"32.5"', "32.5", 23, "resultType", True, named=False),
+    "prometheus": Form("p.json", WAITING, '"32.5"', "32.5", 23, "resultType", True),
 }  # fmt: skip
 """By the name of the reader's module."""

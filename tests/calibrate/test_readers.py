@@ -379,6 +379,13 @@ def test_prometheus_gauges_counters_and_histograms(tmp_path):
     assert any("1 scrapes of NaN" in text for text in found.cannot)
 
 
+def test_prometheus_dumps_with_sorted_keys(tmp_path):
+    many = [f"{i % 7}" for i in range(6000)]
+    text = dump(series("vllm:num_requests_running", *many))
+    found = measured(tmp_path, json.dumps(json.loads(text), sort_keys=True))
+    assert found.rows == 6000 and curve(found)["requests_running", "max"] == 6
+
+
 @pytest.mark.parametrize("name", ["inter_token_latency_seconds", "time_per_output_token_seconds"])
 def test_prometheus_knows_both_names_of_the_token_gap(tmp_path, name):
     found = measured(

@@ -67,8 +67,9 @@ PART = re.compile(r"vllm(?:_omni)?:(.+?)(?:_bucket|_sum|_count)?")
 
 
 def sniff(head: Head) -> bool:
-    """An API answer that holds a matrix."""
-    return {"status", "data"} <= head.keys and '"resultType"' in head.text
+    """An API answer with named series (keys may be sorted, so the last may be far away)."""
+    named = '"resultType"' in head.text or '"__name__"' in head.text
+    return bool({"status", "data"} & head.keys) and named
 
 
 def read(path: Path) -> Measured:
