@@ -1,6 +1,7 @@
 """Whatever the format, a broken file is refused with its file and line."""
 
 import gzip
+import json
 import re
 from pathlib import Path
 
@@ -151,3 +152,32 @@ def test_every_format_is_in_the_docs():
     text = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
     rows = {line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")}
     assert {form.NAME for form in FORMATS} <= rows
+
+
+ODD = st.sampled_from([None, True, "x", [], {}, -1, 0, 1e300, 1e-320, "1,2", [None], [[]], ""])
+
+
+def places(value: object, before: tuple = ()) -> list[tuple]:
+    """Paths to everything inside a JSON value."""
+    inside = value.items() if isinstance(value, dict) else ()
+    inside = enumerate(value) if isinstance(value, list) else inside
+    return [p for k, v in inside for p in [(*before, k), *places(v, (*before, k))]]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_any_one_value_wrong_is_read_or_refused_on_one_line(tmp_path, data):
+    form = data.draw(st.sampled_from([f for f in FORMS.values() if not f.file.endswith(".csv")]))
+    whole = form.text.count("\n{") == 0
+    objects = [json.loads(t) for t in ([form.text] if whole else form.text.splitlines())]
+    at = data.draw(st.sampled_from(places(objects)))
+    if len(at) > 1:
+        holder: object = objects
+        for step in at[:-1]:
+            holder = holder[step]
+        holder[at[-1]] = data.draw(ODD)
+    (tmp_path / "x").write_text("".join(json.dumps(o) + "\n" for o in objects))
+    try:
+        read(tmp_path / "x")
+    except CalibrationError as error:
+        assert "\n" not in str(error)

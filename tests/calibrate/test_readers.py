@@ -402,6 +402,10 @@ def test_prometheus_knows_both_names_of_the_token_gap(tmp_path, name):
         (dump().replace("success", "error"), "the query failed"),
         (dump(), "no vLLM or vLLM-Omni metric"),
         (
+            dump(series("vllm:iteration_tokens_total_bucket", "1", le="x")),
+            "le: 'x' is not a number",
+        ),
+        (
             dump(series("vllm:num_requests_running", "1", "2")).replace("0110", "0100"),
             "do not rise",
         ),

@@ -126,6 +126,8 @@ class Series:
             self.other.add(name)
             return
         own = {k: labels.text_of(k) for k in labels.data}
+        for key in {"le", "threshold_ms"} & set(own):
+            _bound(labels, key)
         group = ", ".join(f"{k}={own[k]}" for k in sorted(own) if k not in NOT_A_GROUP)
         part = name[match.end(1) :].lstrip("_")
         key = (_plain(match[1]), part, *(own.get(k, "") for k in NOT_A_GROUP[1:]))
@@ -178,6 +180,16 @@ class Series:
             }
             rows += histogram_rows(parts, metric, **load)
         return rows + _continuity(mine, load)
+
+
+def _bound(labels: Record, key: str) -> None:
+    """Refuse a label that is not a number (an infinite one is)."""
+    try:
+        fine = not math.isnan(float(labels.text_of(key)))
+    except ValueError:
+        fine = False
+    if not fine:
+        raise labels.refuse(key, f"{labels.data[key]!r} is not a number")
 
 
 def increase(values: np.ndarray) -> float:

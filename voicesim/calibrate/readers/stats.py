@@ -32,9 +32,9 @@ def stats_after(record: Record, metrics: Metrics, **load: Any) -> list[dict[str,
 
 
 def stat_rows(values: Any, metric: str, **load: Any) -> list[dict[str, Any]]:
-    """Mean, median, p95, p99 and max of values that are not NaN."""
+    """Mean, median, p95, p99 and max of the values that are finite."""
     finite = np.asarray(values, float)
-    finite = finite[~np.isnan(finite)]
+    finite = finite[np.isfinite(finite)]
     if not len(finite):
         return []
     stats = {"mean": finite.mean(), "max": finite.max()}

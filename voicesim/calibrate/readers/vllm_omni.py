@@ -52,7 +52,8 @@ def sample_rate(record: Record) -> set[int]:
     """PCM samples over seconds: the rate that the client assumed (Hz)."""
     seconds = record.number("total_audio_duration_s", default=0.0)
     samples = record.number("total_audio_frames", default=0.0)
-    return {round(samples / seconds)} if seconds > 0 and samples > 0 else set()
+    rate = samples / seconds if seconds > 0 else 0.0
+    return {round(rate)} if 0 < rate < 1e6 else set()
 
 
 def audio_chunks(record: Record, run: str) -> list[dict[str, Any]]:
