@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from composed import FORMS, Form
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from voicesim.calibrate import CalibrationError
 from voicesim.calibrate.readers import FORMATS, read
@@ -164,7 +166,7 @@ def places(value: object, before: tuple = ()) -> list[tuple]:
     return [p for k, v in inside for p in [(*before, k), *places(v, (*before, k))]]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_any_one_value_wrong_is_read_or_refused_on_one_line(tmp_path, data):
     form = data.draw(st.sampled_from([f for f in FORMS.values() if not f.file.endswith(".csv")]))

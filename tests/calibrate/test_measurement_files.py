@@ -38,6 +38,7 @@ TRACE = (
         (STEPS.replace("seconds", "second"), 1, "'seconds' is missing; nearest is 'second'"),
         (STEPS.replace("context_tokens", "context"), 1, "unknown column 'context'"),
         (STEPS + "8,50\n", 5, "the last row is truncated"),
+        (STEPS + '8,50,"0.02\n', 5, "is not CSV: unexpected end of data"),
         (
             "stage,batch,seconds\nwarmup,1,0.1\n",
             2,

@@ -81,7 +81,10 @@ def parse_block(
     except ValueError:
         bad = True
     if bad:
-        table = rows({**types, **dict.fromkeys(wanted, str)})
+        try:
+            table = rows({**types, **dict.fromkeys(wanted, str)})
+        except ValueError as error:
+            raise CalibrationError(file, None, f"is not CSV: {error}") from error
     if len(table) != len(lines):
         raise CalibrationError(file, None, "has line breaks that are not those of a CSV")
     table["line"] = np.array(lines, dtype=np.int64)
@@ -124,7 +127,7 @@ def _plain_shape(first: int, block: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _quoted_shape(first: int, block: str, file: str) -> tuple[np.ndarray, np.ndarray]:
-    reader = csv.reader(io.StringIO(block))
+    reader = csv.reader(io.StringIO(block), strict=True)
     lines, widths, before = [], [], 0
     try:
         for row in reader:
