@@ -116,7 +116,7 @@ def test_many_rows_are_stood_for_by_some_of_each_batch():
 
 
 def test_a_fit_to_some_is_the_fit_to_all():
-    table = steps(6 * ENOUGH)
+    table = steps(3 * ENOUGH)
     whole, few = fit_decode(table, 1), fit_decode(thin_out(table), 1)
     # 10 % noise over 20,000 rows leaves 0.07 % in the mean: 0.3 % is four of that.
     for name in ("memory_s", "compute_per_token_s"):

@@ -126,10 +126,10 @@ class Series:
             self.other.add(name)
             return
         own = {k: labels.text_of(k) for k in labels.data}
-        for label in {"le", "threshold_ms"} & set(own):
-            _bound(labels, label)
         group = ", ".join(f"{k}={own[k]}" for k in sorted(own) if k not in NOT_A_GROUP)
         part = name[match.end(1) :].lstrip("_")
+        for label in ["le"] * (part == "bucket") + ["threshold_ms"] * ("threshold_ms" in own):
+            _bound(labels, label)
         key = (_plain(match[1]), part, *(own.get(k, "") for k in NOT_A_GROUP[1:]))
         self.groups.setdefault(group, {})[key] = self._values(result)
 
