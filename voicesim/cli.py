@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -266,7 +267,9 @@ def tornado(
 
 @app.command()
 def calibrate(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Measured CSV files.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Measurements (docs/files.md).")
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PROFILE", help="Profile to write (YAML).")
     ],
@@ -282,12 +285,15 @@ def calibrate(
     ] = None,
 ) -> None:
     """Fit a profile to measurements, with intervals, origins and held-out errors."""
+    # The fit's matrices are tall and thin: threads only wait for each other, badly so on a busy
+    # machine.  Read by numpy's library when it is first imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from voicesim.calibrate import CalibrationError, describe, run_calibrate
     from voicesim.scenario.units import duration
 
     try:
         seconds = None if token_audio is None else duration(token_audio)
-        profile = run_calibrate(files, output, name, seconds, model, figure)
+        profile = run_calibrate(files, output, name, seconds, model, figure, typer.echo)
     except (CalibrationError, ValueError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None

@@ -38,6 +38,7 @@ TRACE = (
         (STEPS.replace("seconds", "second"), 1, "'seconds' is missing; nearest is 'second'"),
         (STEPS.replace("context_tokens", "context"), 1, "unknown column 'context'"),
         (STEPS + "8,50\n", 5, "the last row is truncated"),
+        (STEPS + '8,50,"0.02\n', 5, "is not CSV: unexpected end of data"),
         (
             "stage,batch,seconds\nwarmup,1,0.1\n",
             2,
@@ -54,7 +55,7 @@ TRACE = (
         (TRACE.replace("0,1,0.130", "0,2,0.130"), 3, "token_index"),
         (TRACE.replace("t_arrival_s", "t_arrival"), 1, "nearest is 't_arrival'"),
         (TRACE + "a,1,0,3,0.1", 5, "truncated"),
-        ("name,value\nx,1\n", 1, "'batch' is missing"),
+        ("name,value\nx,1\n", None, "no file that is recognised; these are: chunk CSV; arrival"),
     ],
 )
 def test_refused_with_its_line(tmp_path, text, line, message):

@@ -16,7 +16,6 @@ with a token budget does: decodes first, then prompts in order of completion.
 """
 
 import re
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +23,6 @@ import pandas as pd
 
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.samples import LONGEST_S, SHORTEST_S, from_columns
-from voicesim.calibrate.table import header_of, parse, require
 
 REQUIRED = ["run_id", "stream_id", "token_index", "t_arrival_s", "prompt_tokens"]
 DEFAULT_TOKEN_BUDGET = 2048
@@ -33,22 +31,28 @@ DEFAULT_TOKEN_BUDGET = 2048
 
 @dataclass
 class Placed:
-    """A run with its steps found: arrivals[stream, step] (NaN where absent), first step, prompt."""
+    """A run with its steps found.
 
-    arrivals: np.ndarray
+    Per token, by stream: step, arrival (s) and index.  Per stream: first and last step, prompt,
+    and where its tokens begin.
+    """
+
+    step: np.ndarray
+    t: np.ndarray
+    index: np.ndarray
     first: np.ndarray
+    last: np.ndarray
     prompt: np.ndarray
+    starts: np.ndarray
+
+    @property
+    def steps(self) -> int:
+        """Steps of the run."""
+        return int(self.last.max()) + 1
 
 
-def read_arrivals(text: str, file: str) -> pd.DataFrame:
-    """Sample table of an arrival trace."""
-    header = header_of(text, file)
-    require(header, REQUIRED, file)
-    optional = ["concurrency", "token_budget"]
-    table = parse(text, file, [*REQUIRED[1:], *(n for n in optional if n in header)])
-    table["run_id"] = table["run_id"].astype(str)
-    table = table.sort_values(["run_id", "stream_id", "token_index"], kind="stable")
-    check_streams(table, file)
+def samples_of(table: pd.DataFrame, file: str) -> pd.DataFrame:
+    """Sample table of tokens sorted by run, stream and index (with a column ``line``)."""
     parts = [_run_samples(str(run), rows, file) for run, rows in table.groupby("run_id", sort=True)]
     samples = pd.concat(parts, ignore_index=True)
     if samples.empty:
@@ -83,15 +87,14 @@ def check_streams(table: pd.DataFrame, file: str) -> None:
 def _run_samples(run: str, rows: pd.DataFrame, file: str) -> pd.DataFrame:
     line = int(rows["line"].min())
     placed = _place(rows, file, line)
-    prefill = _prefill(placed, budget_of(run, rows))
-    arrivals, steps = placed.arrivals, np.arange(placed.arrivals.shape[1])
-    decoding = ~np.isnan(arrivals) & (steps[None, :] > placed.first[:, None])
-    index = steps[None, :] - placed.first[:, None]
-    context = np.where(decoding, placed.prompt[:, None] + index, 0.0).sum(axis=0)
-    batch = decoding.sum(axis=0)
-    seconds = _felt(arrivals)
+    batch = _decoding(placed)
+    prefill = _prefill(placed, budget_of(run, rows), batch)
+    lengths = np.diff(placed.starts, append=len(placed.t))
+    context = np.repeat(placed.prompt, lengths) + placed.index
+    context = _decoding(placed, context)
+    seconds = _felt(placed)
     keep = np.flatnonzero((batch > 0) & (np.nan_to_num(seconds) >= SHORTEST_S))
-    batch, context, seconds = batch[keep].astype(float), context[keep], seconds[keep]
+    batch, context, seconds = batch[keep], context[keep], seconds[keep]
     p_tokens, p_kv, p_pairs, p_streams = prefill[:, keep]
     return from_columns(
         {
@@ -111,48 +114,80 @@ def _run_samples(run: str, rows: pd.DataFrame, file: str) -> pd.DataFrame:
     )
 
 
-def _felt(arrivals: np.ndarray) -> np.ndarray:
-    """Seconds of each step: median over streams of the gap to their token before."""
-    gaps = np.full(arrivals.shape, np.nan)
-    gaps[:, 1:] = np.diff(arrivals, axis=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return np.asarray(np.nanmedian(gaps, axis=0))
+def _decoding(placed: Placed, weight: np.ndarray | None = None) -> np.ndarray:
+    """Per step: streams that decode (all but those at their first token), or their weight."""
+    later = placed.index > 0
+    weights = None if weight is None else weight[later]
+    return np.bincount(placed.step[later], weights, minlength=placed.steps).astype(float)
+
+
+def _felt(placed: Placed) -> np.ndarray:
+    """Seconds of each step: median over streams of the gap to their token before (else NaN)."""
+    later = placed.index > 0
+    step, gap = placed.step[later], np.diff(placed.t, prepend=0.0)[later]
+    out = np.full(placed.steps, np.nan)
+    order = np.lexsort((gap, step))
+    step, gap = step[order], gap[order]
+    begin = np.flatnonzero(np.diff(step, prepend=-1))
+    size = np.diff(begin, append=len(step))
+    if len(begin):
+        low, high = gap[begin + (size - 1) // 2], gap[begin + size // 2]
+        out[step[begin]] = (low + high) / 2
+    return out
 
 
 def _place(rows: pd.DataFrame, file: str, line: int) -> Placed:
     """Find each stream's first step (streams in order of their first token)."""
     ids, t = rows["stream_id"].to_numpy(), rows["t_arrival_s"].to_numpy()
-    cuts = np.flatnonzero(np.diff(ids)) + 1
-    streams = np.split(t, cuts)
-    prompt = rows["prompt_tokens"].to_numpy()[np.concatenate(([0], cuts))]
-    order = np.argsort([s[0] for s in streams], kind="stable")
-    total = np.zeros(sum(len(s) for s in streams) + 1)
-    count = np.zeros(len(total))
-    first = np.zeros(len(streams), dtype=int)
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(ids)) + 1))
+    ends = np.append(starts[1:], len(t))
+    total, count, mean = (np.zeros(len(t) + 1) for _ in range(3))
+    first = np.zeros(len(starts), dtype=np.int64)
     last, distances, weights = -1, [0.0], [1]
-    for j in order:
-        s = streams[j]
-        mean = total[: last + 1] / count[: last + 1]
-        start, distance, overlap = _best_start(s, mean)
+    typical = _Typical()
+    for j in np.argsort(t[starts], kind="stable"):
+        s = t[starts[j] : ends[j]]
+        start, distance, overlap = _best_start(s, mean[: last + 1], typical)
         if overlap:
             distances.append(distance)
             weights.append(overlap)
         first[j] = start
-        total[start : start + len(s)] += s
-        count[start : start + len(s)] += 1
+        its = slice(start, start + len(s))
+        total[its] += s
+        count[its] += 1
+        mean[its] = total[its] / count[its]
         last = max(last, start + len(s) - 1)
-    arrivals = np.full((len(streams), last + 1), np.nan)
-    for j, s in enumerate(streams):
-        arrivals[j, first[j] : first[j] + len(s)] = s
-    typical = float(np.nanmedian(_felt(arrivals))) if last > 0 else 0.0
-    if len(streams) > 1 and np.average(distances, weights=weights) > 0.5 * typical:
+    lengths = ends - starts
+    index = np.arange(len(t)) - np.repeat(starts, lengths)
+    placed = Placed(
+        np.repeat(first, lengths) + index,
+        t,
+        index,
+        first,
+        first + lengths - 1,
+        rows["prompt_tokens"].to_numpy()[starts],
+        starts,
+    )
+    felt = float(np.nanmedian(_felt(placed))) if last > 0 else 0.0
+    if len(starts) > 1 and np.average(distances, weights=weights) > 0.5 * felt:
         message = "tokens do not arrive in common steps: one token per stream and step is assumed"
         raise CalibrationError(file, line, message)
-    return Placed(arrivals, first, prompt)
+    return placed
 
 
-def _best_start(s: np.ndarray, mean: np.ndarray) -> tuple[int, float, int]:
+class _Typical:
+    """Median step so far, found again when a fiftieth of the steps are new."""
+
+    def __init__(self) -> None:
+        self.at, self.value = 0, np.inf
+
+    def __call__(self, mean: np.ndarray) -> float:
+        if len(mean) > 1 and len(mean) > 1.02 * self.at:
+            self.at, self.value = len(mean), float(np.median(np.diff(mean)))
+        return self.value
+
+
+def _best_start(s: np.ndarray, mean: np.ndarray, typical: _Typical) -> tuple[int, float, int]:
     """Step that fits a stream best; mean: arrival instants of the steps so far.
 
     Returns the step, the mean distance in seconds and the number of steps compared (0: the
@@ -165,11 +200,10 @@ def _best_start(s: np.ndarray, mean: np.ndarray) -> tuple[int, float, int]:
         distance = float(np.mean(np.abs(s[:n] - mean[start : start + n])))
         if distance < best[1]:
             best = (start, distance, n)
-    if len(mean) and s[0] > mean[-1] and best[2] == 1:
-        # Only the very last step overlaps: nearer to it, or a step of its own after it?
-        step = float(np.median(np.diff(mean))) if len(mean) > 1 else np.inf
-        if best[1] > 0.5 * step:
-            return len(mean), 0.0, 0
+    # Only the very last step overlaps: nearer to it, or a step of its own after it?
+    alone = len(mean) > 0 and s[0] > mean[-1] and best[2] == 1
+    if alone and best[1] > 0.5 * typical(mean):
+        return len(mean), 0.0, 0
     return best
 
 
@@ -180,7 +214,7 @@ def budget_of(run: str, rows: pd.DataFrame) -> float:
     return float(found.group(1)) if found else float(DEFAULT_TOKEN_BUDGET)
 
 
-def _prefill(placed: Placed, budget: float) -> np.ndarray:
+def _prefill(placed: Placed, budget: float, decoding: np.ndarray) -> np.ndarray:
     """Prompt tokens, KV tokens read, query-key pairs and prompts of each step: float64[4, steps].
 
     First from the back: the latest steps that can hold the prompts say when each began; a prompt
@@ -188,8 +222,7 @@ def _prefill(placed: Placed, budget: float) -> np.ndarray:
     from the burst's first step forward, each step full before the next begins, but no prompt
     complete before the step of its first token.
     """
-    steps = placed.arrivals.shape[1]
-    room = budget - _decoding_count(placed)
+    room = budget - decoding
     order = np.lexsort((np.arange(len(placed.first)), placed.first))
     late = room.copy()
     begin = np.zeros(len(placed.first), dtype=int)
@@ -201,7 +234,7 @@ def _prefill(placed: Placed, budget: float) -> np.ndarray:
             left -= take
             k -= 1
         begin[j] = k + 1
-    out = np.zeros((4, steps))
+    out = np.zeros((4, placed.steps))
     burst, before = 0, -2
     for j in order:
         done, end = 0.0, int(placed.first[j])
@@ -209,6 +242,8 @@ def _prefill(placed: Placed, budget: float) -> np.ndarray:
         waited = start > 0 and start <= before + 1 and late[start - 1] < 1
         burst = burst if waited else start
         before = end
+        while burst < end and room[burst] <= 0:
+            burst += 1  # full for good
         for k in range(burst, end + 1):
             left = placed.prompt[j] - done
             take = max(0.0, min(left if k == end else left - 1, room[k]))
@@ -218,9 +253,3 @@ def _prefill(placed: Placed, budget: float) -> np.ndarray:
                 room[k] -= take
                 done += take
     return out
-
-
-def _decoding_count(placed: Placed) -> np.ndarray:
-    steps = np.arange(placed.arrivals.shape[1])
-    running = ~np.isnan(placed.arrivals) & (steps[None, :] > placed.first[:, None])
-    return np.asarray(running.sum(axis=0), dtype=float)

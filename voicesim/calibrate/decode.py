@@ -28,6 +28,8 @@ NAMES = (
 NORMS = (1, 2, 4, 8, 0)
 SOFT = 0.1
 """Residual (a share) beyond which the loss turns from squares to absolute values."""
+ENOUGH = 20_000
+"""Rows from which on a fit takes some of each run, stage and batch for all (``thin_out``)."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,28 @@ class DecodeFit:
         return step_seconds(self.values, self.norm, self.knee, steps)
 
 
+def thin_out(samples: pd.DataFrame) -> pd.DataFrame:
+    """About ENOUGH rows that stand for all: a column ``stands_for`` says for how many each.
+
+    Of every run, stage and batch, rows evenly spaced in the order of the table; at least 20 of
+    each, or all there are.  So weights, levels and ranges stay; only noise averages less well.
+    """
+    if len(samples) <= ENOUGH:
+        return samples.assign(stands_for=1.0)
+    groups = samples.groupby(["run", "stage", "batch"])["seconds"]
+    size = groups.transform("size").to_numpy()
+    rank = groups.cumcount().to_numpy()
+    take = np.minimum(size, max(20, ENOUGH // groups.ngroups))
+    kept = rank * take // size != (rank - 1) * take // size
+    return samples[kept].assign(stands_for=(size / take)[kept]).reset_index(drop=True)
+
+
 def run_weights(samples: pd.DataFrame) -> np.ndarray:
     """The run's reliability over the number of samples of the same run and stage."""
-    sizes = samples.groupby(["run", "stage"])["seconds"].transform("size").to_numpy(dtype=float)
+    stands_for = samples.get("stands_for", pd.Series(1.0, samples.index))
+    total = stands_for.groupby([samples["run"], samples["stage"]]).transform("sum")
     trust = samples["reliability"].to_numpy(dtype=float) if "reliability" in samples else 1.0
-    return np.asarray(trust / sizes)
+    return np.asarray(trust * stands_for / total, dtype=float)
 
 
 def with_reliability(samples: pd.DataFrame, kv_prior: float | None) -> pd.DataFrame:
@@ -73,11 +92,12 @@ def with_reliability(samples: pd.DataFrame, kv_prior: float | None) -> pd.DataFr
     machine the run that somebody disturbed is the one whose steps scatter.  Mean 1 over runs;
     all 1 unless at least six runs hold twenty decode steps each.
     """
-    decode = samples[samples["stage"] == "decode"]
+    out = thin_out(samples)
+    decode = out[out["stage"] == "decode"]
     long = decode[decode.groupby("run")["seconds"].transform("size") >= 20]
-    out = samples.assign(reliability=1.0)
+    out["reliability"] = 1.0
     if long["run"].nunique() < 6:
-        return out
+        return samples.assign(reliability=1.0)
     for _ in range(2):
         fitted = fit_decode(out, 1, kv_prior)
         log = pd.Series(np.log(long["seconds"].to_numpy() / fitted.predict(steps_of(long))))
@@ -86,8 +106,9 @@ def with_reliability(samples: pd.DataFrame, kv_prior: float | None) -> pd.DataFr
         within = 1.4826 * (log - log.groupby(run).transform("median")).abs().groupby(run).median()
         between = max(1.4826 * float((speed - speed.median()).abs().median()), 1e-3)
         trust = 1.0 / (within**2 + between**2)
-        out["reliability"] = samples["run"].map(trust / trust.mean()).fillna(1.0)
-    return out
+        by_run = trust / trust.mean()
+        out["reliability"] = out["run"].map(by_run).fillna(1.0)
+    return samples.assign(reliability=samples["run"].map(by_run).fillna(1.0))
 
 
 def steps_of(samples: pd.DataFrame) -> Steps:

@@ -14,17 +14,18 @@ from voicesim.calibrate.decode import (
     fit_decode,
     refit,
     steps_of,
+    thin_out,
     with_reliability,
 )
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.levels import (
     Predict,
+    by_level,
     compare,
-    decode_levels,
     leave_out,
+    leave_out_of_table,
     make_table,
     mean_error,
-    table_predict,
 )
 from voicesim.calibrate.models import KnownModel
 from voicesim.calibrate.noise import split_noise
@@ -58,8 +59,9 @@ def fit_profile(
         raise CalibrationError(str(samples["file"].iloc[0]), None, "no decode rows to fit")
     usable, aside = _usable_prefill(steps)
     usable = with_reliability(usable, kv_prior)
-    levels = decode_levels(usable)
-    best, held, compared, why = _choose_norm(usable, levels, kv_prior)
+    levels = by_level(usable)
+    few = thin_out(usable)
+    best, held, compared, why = _choose_norm(few, levels, kv_prior)
     cannot = [*best.unidentified, *aside]
     batches = steps.loc[steps["stage"] == "decode", "batch"].unique()
     if len(batches) == 1:
@@ -69,15 +71,15 @@ def fit_profile(
     table = None
     kv_s = best.values["memory_per_kv_token_s"]
     if len(levels) >= 4:
-        of_table = leave_out(usable, levels, lambda rest: _table_refit(rest, kv_s))
+        of_table = leave_out_of_table(levels, kv_s)
         compared["table"] = mean_error(of_table)
         chosen = f"norm {best.norm or 'inf'}"
         if mean_error(of_table) < TABLE_GAIN * mean_error(held):
-            table, held = make_table(usable, levels, kv_s), of_table
+            table, held = make_table(levels, kv_s), of_table
             why += f"; the table errs less than {TABLE_GAIN:g} of that: table"
         else:
             why += f"; the table errs {compared['table']:.1%}: form fitted, {chosen}"
-    decode = _decode_cost(usable, best, table)
+    decode = _decode_cost(few, best, table)
     profile = Profile(
         name=name,
         form="table" if table else "fitted",
@@ -119,7 +121,7 @@ def _usable_prefill(steps: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _choose_norm(
-    steps: pd.DataFrame, levels: list[float], kv_prior: float | None
+    steps: pd.DataFrame, levels: dict[float, pd.DataFrame], kv_prior: float | None
 ) -> tuple[DecodeFit, list[HeldOut], dict[str, float], str]:
     """The norm of least held-out error; norm 1 unless another is clearly better."""
     fits, held, compared = {}, {}, {}
@@ -150,10 +152,6 @@ def _knee(compared: dict[str, float]) -> str:
         f"(errors {min(norms):.1%} to {max(norms):.1%}), so the data do not place the batch where "
         "compute takes over from memory"
     )
-
-
-def _table_refit(rest: pd.DataFrame, kv_s: float) -> Predict:
-    return table_predict(make_table(rest, decode_levels(rest), kv_s), kv_s)
 
 
 def _decode_cost(
@@ -245,8 +243,8 @@ def _predict(profile: Profile, rows: pd.DataFrame) -> np.ndarray:
 def anchors(samples: pd.DataFrame, profile: Profile) -> list[HeldOut]:
     """Measured points against the profile: each row of a small file, else each level's mean."""
     if len(samples) > 60:
-        levels = decode_levels(samples)
-        return [compare(samples, b, lambda rows: _predict(profile, rows)) for b in levels]
+        levels = by_level(samples)
+        return [compare(of, b, lambda rows: _predict(profile, rows)) for b, of in levels.items()]
     out = []
     sharing = profile.sharing
     for _, row in samples.iterrows():

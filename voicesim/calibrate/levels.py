@@ -25,6 +25,11 @@ def decode_levels(samples: pd.DataFrame) -> list[float]:
     return sorted(float(b) for b in set(enough.index.get_level_values("batch")))
 
 
+def by_level(samples: pd.DataFrame) -> dict[float, pd.DataFrame]:
+    """Rows of each level (``level_rows``), ascending."""
+    return {batch: level_rows(samples, batch) for batch in decode_levels(samples)}
+
+
 def level_rows(samples: pd.DataFrame, batch: float) -> pd.DataFrame:
     """Decode rows of one level, of the runs that hold enough of them."""
     rows = samples[(samples["stage"] == "decode") & (samples["batch"] == batch)]
@@ -37,9 +42,8 @@ def level_value(rows: pd.DataFrame, values: np.ndarray) -> float:
     return float(rows.assign(value=values).groupby("run")["value"].median().mean())
 
 
-def compare(samples: pd.DataFrame, batch: float, predict: Predict) -> HeldOut:
-    """Measured and predicted seconds at a level."""
-    rows = level_rows(samples, batch)
+def compare(rows: pd.DataFrame, batch: float, predict: Predict) -> HeldOut:
+    """Measured and predicted seconds of the rows of a level."""
     measured = level_value(rows, rows["seconds"].to_numpy())
     predicted = level_value(rows, predict(rows))
     return HeldOut(
@@ -51,15 +55,30 @@ def compare(samples: pd.DataFrame, batch: float, predict: Predict) -> HeldOut:
 
 
 def leave_out(
-    samples: pd.DataFrame, levels: list[float], refit: Callable[[pd.DataFrame], Predict]
+    samples: pd.DataFrame,
+    levels: dict[float, pd.DataFrame],
+    refit: Callable[[pd.DataFrame], Predict],
 ) -> list[HeldOut]:
-    """Each level predicted by a fit without any row at that batch (needs three levels)."""
+    """Each level predicted by a fit without any row at that batch (needs three levels).
+
+    samples: what to fit.  levels: the rows of each level, to compare with.
+    """
     if len(levels) < 3:
         return []
     out = []
-    for batch in levels:
-        rest = samples[~((samples["stage"] == "decode") & (samples["batch"] == batch))]
-        out.append(compare(samples, batch, refit(rest)))
+    decode = (samples["stage"] == "decode").to_numpy()
+    for batch, rows in levels.items():
+        rest = samples[~(decode & (samples["batch"] == batch).to_numpy())]
+        out.append(compare(rows, batch, refit(rest)))
+    return out
+
+
+def leave_out_of_table(levels: dict[float, pd.DataFrame], kv_s: float) -> list[HeldOut]:
+    """Each level predicted by a table of the others."""
+    out = []
+    for batch, rows in levels.items():
+        others = {b: of for b, of in levels.items() if b != batch}
+        out.append(compare(rows, batch, table_predict(make_table(others, kv_s), kv_s)))
     return out
 
 
@@ -68,13 +87,10 @@ def mean_error(held: list[HeldOut]) -> float:
     return float(np.mean([abs(h.error) for h in held])) if held else float("inf")
 
 
-def make_table(
-    samples: pd.DataFrame, levels: list[float], kv_s: float
-) -> list[tuple[float, float]]:
+def make_table(levels: dict[float, pd.DataFrame], kv_s: float) -> list[tuple[float, float]]:
     """[tokens, seconds] of the levels, KV time taken off, made never to fall."""
     seconds, weight = [], []
-    for batch in levels:
-        rows = level_rows(samples, batch)
+    for rows in levels.values():
         rest = rows["seconds"].to_numpy() - kv_s * rows["kv_read"].to_numpy()
         seconds.append(max(level_value(rows, rest), 1e-9))
         weight.append(rows["run"].nunique())

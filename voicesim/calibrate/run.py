@@ -1,5 +1,6 @@
 """What the ``calibrate`` command does: read files, fit, write the profile (and a figure)."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,7 @@ from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.fit import fit_profile
 from voicesim.calibrate.models import known_model
 from voicesim.calibrate.output import check_target, write_atomically
-from voicesim.calibrate.readers import read_samples
+from voicesim.calibrate.readers import Measured, read
 from voicesim.engine.profile import Profile, Source, dump_profile
 
 
@@ -18,21 +19,29 @@ def calibrate(
     name: str,
     token_audio_s: float | None = None,
     model: str | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> tuple[Profile, pd.DataFrame]:
     """Profile fitted to the files, and the samples it was fitted to.
 
     token_audio_s: seconds of audio per decode step.  model: a known model, ``name`` or
-    ``name@gpu``, for memory and the KV prior.
+    ``name@gpu``, for memory and the KV prior.  say: told of each file, when it is read, what it is.
     """
     known, kv_prior = known_model(model)
-    parts = [read_samples(path) for path in files]
-    samples = pd.concat(parts, ignore_index=True)
+    measured = []
+    for path in files:
+        measured.append(read(path))
+        if say is not None:
+            say(statement(measured[-1]))
+    samples = step_samples(measured)
     profile = fit_profile(samples, name, token_audio_s, known, kv_prior)
     sources = [
-        Source(file=Path(path).name, rows=len(part), where=_where(part))
-        for path, part in zip(files, parts, strict=True)
+        Source(file=m.file, rows=len(m.samples), where=_where(m.samples))
+        for m in measured
+        if m.samples is not None
     ]
+    other = [m for m in measured if m.samples is None]
     notes = _notes(profile)
+    notes += [f"{m.file} ({m.format}) holds no steps: not fitted" for m in other]
     if known is not None:
         notes.append(f"memory ({model}): {known.about}")
     return profile.model_copy(update={"sources": sources, "notes": notes}), samples
@@ -45,6 +54,7 @@ def run_calibrate(
     token_audio_s: float | None = None,
     model: str | None = None,
     figure: Path | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Profile:
     """Calibrate and write ``output`` (all of it or nothing), and a PNG if ``figure`` is given.
 
@@ -57,13 +67,39 @@ def run_calibrate(
         check_target(figure, files)
         if figure.resolve() == output.resolve():
             raise CalibrationError(str(figure), None, "is also the profile; give it another name")
-    profile, samples = calibrate(files, name or output.stem, token_audio_s, model)
+    profile, samples = calibrate(files, name or output.stem, token_audio_s, model, say)
     write_atomically(output, dump_profile(profile).encode())
     if figure is not None:
         from voicesim.calibrate.figure import draw  # matplotlib is slow to import
 
         write_atomically(figure, draw(profile, samples))
     return profile
+
+
+def step_samples(measured: list[Measured]) -> pd.DataFrame:
+    """All step samples of the files.
+
+    Fits of chunk timelines (``Measured.chunks``) and of curves (``Measured.curve``) begin here
+    too.  Raises CalibrationError if there is nothing to fit.
+    """
+    parts = [m.samples for m in measured if m.samples is not None]
+    if parts:
+        return pd.concat(parts, ignore_index=True)
+    message = "holds no step times, nor does any other file given: nothing to fit a step cost to"
+    if len(measured) == 1:
+        message = "holds no step times: nothing to fit a step cost to"
+    raise CalibrationError(
+        measured[0].file, None, f"{message}; a step CSV, an arrival trace or vllm bench serve "
+        "--save-detailed would tell it (docs/files.md)",
+    )  # fmt: skip
+
+
+def statement(measured: Measured) -> str:
+    """What was recognised in a file, and what it can and cannot tell."""
+    lines = [f"{measured.file}: {measured.format}, {measured.rows:,} rows"]
+    lines += [f"  tells: {text}" for text in measured.tells]
+    lines += [f"  limit: {text}" for text in measured.cannot]
+    return "\n".join(lines)
 
 
 def _where(samples: pd.DataFrame) -> str | None:

@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from voicesim.calibrate.arrivals import REQUIRED, budget_of, check_streams
+from voicesim.calibrate.arrivals import budget_of
 from voicesim.calibrate.errors import CalibrationError
-from voicesim.calibrate.table import header_of, parse, read_text, require
+from voicesim.calibrate.readers.arrival_trace import tokens_of
+from voicesim.calibrate.readers.csv_file import header_of_file, parse_file
+from voicesim.calibrate.table import require
 from voicesim.engine.profile import Profile
 
 SESSION_COLUMNS = ["run_id", "stream_id", "t_send_s", "n_tokens", "prompt_tokens"]
@@ -59,23 +61,14 @@ def read_runs(trace: Path, sessions: Path | None, profile: Profile) -> list[Meas
 
 def read_trace(path: Path) -> pd.DataFrame:
     """Rows of a per-token trace, checked, sorted by run, stream and token."""
-    text, file = read_text(Path(path)), Path(path).name
-    header = header_of(text, file)
-    require(header, REQUIRED, file)
-    budget = ["token_budget"] if "token_budget" in header else []
-    rows = parse(text, file, [*REQUIRED[1:], *budget])
-    rows["run_id"] = rows["run_id"].astype(str)
-    rows = rows.sort_values(["run_id", "stream_id", "token_index"], kind="stable")
-    check_streams(rows, file)
-    return rows
+    return tokens_of(Path(path))
 
 
 def read_sessions(path: Path, rows: pd.DataFrame, trace: Path) -> pd.DataFrame:
     """Send times by (run_id, stream_id), checked against the trace."""
-    text, file = read_text(Path(path)), Path(path).name
-    require(header_of(text, file), SESSION_COLUMNS, file)
-    table = parse(text, file, SESSION_COLUMNS[1:])
-    table["run_id"] = table["run_id"].astype(str)
+    path, file = Path(path), Path(path).name
+    require(header_of_file(path), SESSION_COLUMNS, file)
+    table = parse_file(path, SESSION_COLUMNS[1:], ["run_id"])
     keys = ["run_id", "stream_id"]
     seen = rows.groupby(keys)["t_arrival_s"].agg(["size", "first"]).reset_index()
     found = table.merge(seen, how="left", on=keys)

@@ -5,11 +5,15 @@ frames (codec: frames computed over all rows of the batch), run_id, source, url,
 """
 
 import difflib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from voicesim.calibrate.errors import CalibrationError
+from voicesim.calibrate.readers.csv_file import header_of_file, parse_file
+from voicesim.calibrate.readers.measured import Measured
+from voicesim.calibrate.readers.source import Head
 from voicesim.calibrate.samples import (
     AVERAGED_STAGES,
     CODEC_STAGES,
@@ -18,24 +22,43 @@ from voicesim.calibrate.samples import (
     STAGES,
     from_columns,
 )
-from voicesim.calibrate.table import header_of, parse, require
+from voicesim.calibrate.table import require
 from voicesim.engine.profile import step_load
 
+NAME = "step CSV"
 NUMERIC = ["batch", "context_tokens", "prefill_tokens", "frames", "seconds"]
 TEXT = ["stage", "run_id", "source", "url", "note"]
 
 
-def read_steps(text: str, file: str) -> pd.DataFrame:
+def sniff(head: Head) -> bool:
+    """A CSV with a batch or seconds."""
+    return bool({"seconds", "batch"} & set(head.header))
+
+
+def read(path: Path) -> Measured:
+    """Step samples as they stand."""
+    samples = read_steps(path)
+    stages = set(samples["stage"])
+    codec = bool(stages & set(CODEC_STAGES))
+    return Measured(
+        path.name,
+        NAME,
+        len(samples),
+        tells=[f"time of a step, by its load ({', '.join(s for s in STAGES if s in stages)})"],
+        cannot=[] if codec else ["the codec: no codec rows"],
+        samples=samples,
+    )
+
+
+def read_steps(path: Path) -> pd.DataFrame:
     """Sample table of a step CSV."""
-    header = header_of(text, file)
+    header, file = header_of_file(path), path.name
     require(header, ["batch", "seconds"], file)
     for name in header:
         if name not in NUMERIC + TEXT:
             allowed = ", ".join(NUMERIC + TEXT)
             raise CalibrationError(file, 1, f"unknown column {name!r}; allowed: {allowed}")
-    if "stage" in header and "codec" in text:
-        require(header, ["frames"], file)
-    table = _fill(parse(text, file, ["batch", "seconds"]), header, file)
+    table = _fill(parse_file(path, ["batch", "seconds"], TEXT), header, file)
     codec = table["stage"].isin(CODEC_STAGES).to_numpy()
     load = step_load_arrays(table)
     nan = np.nan
@@ -80,6 +103,8 @@ def _fill(table: pd.DataFrame, header: list[str], file: str) -> pd.DataFrame:
         _refuse(table, broken, file, name, "not a finite number >= 0")
         table[name] = cell.fillna(0.0)
     codec, prefill = table["stage"].isin(CODEC_STAGES), table["stage"] == "prefill"
+    if codec.any():
+        require(header, ["frames"], file)
     batch, seconds = table["batch"], table["seconds"]
     parts = (batch % 1 != 0) & ~table["stage"].isin(AVERAGED_STAGES)
     averages = " and ".join(AVERAGED_STAGES)

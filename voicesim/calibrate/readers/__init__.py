@@ -1,0 +1,64 @@
+"""Which reader a file needs, by what it holds.
+
+A format is a module with ``NAME``, ``sniff(head) -> bool`` and ``read(path) -> Measured``; to add
+one, write it and put it into FORMATS (and into docs/files.md).
+"""
+
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+
+from voicesim.calibrate.errors import CalibrationError
+from voicesim.calibrate.readers import (
+    arrival_trace,
+    chunk_csv,
+    continuity_client,
+    nari_bench,
+    prometheus,
+    sglang_omni,
+    sglang_serving,
+    steps,
+    tts_serving,
+    vllm_bench,
+)
+from voicesim.calibrate.readers.measured import Measured
+from voicesim.calibrate.readers.source import head_of
+
+__all__ = ["FORMATS", "Measured", "read", "read_samples"]
+
+FORMATS: list[ModuleType] = [
+    chunk_csv,
+    arrival_trace,
+    steps,
+    vllm_bench,
+    continuity_client,
+    nari_bench,
+    sglang_serving,
+    sglang_omni,
+    tts_serving,
+    prometheus,
+]
+"""Asked in this order; the first that recognises a file reads it."""
+
+
+def read(path: str | Path) -> Measured:
+    """Read a measurement, whatever tool wrote it.  Raises CalibrationError."""
+    path = Path(path)
+    head = head_of(path)
+    for form in FORMATS:
+        if form.sniff(head):
+            measured: Measured = form.read(path)
+            return measured
+    known = "; ".join(form.NAME for form in FORMATS)
+    found = "folder" if path.is_dir() else "file"
+    raise CalibrationError(path.name, None, f"is no {found} that is recognised; these are: {known}")
+
+
+def read_samples(path: str | Path) -> pd.DataFrame:
+    """Step samples of a measurement; refuses one that holds none."""
+    measured = read(path)
+    if measured.samples is None:
+        why = "; ".join(measured.cannot)
+        raise CalibrationError(measured.file, None, f"holds no step samples ({why})")
+    return measured.samples
