@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench tutorial clean
 
 run: .venv/run
 	$(BIN)/voicesim run scenarios/holiday_peak.yaml
@@ -17,6 +17,10 @@ lint: .venv/dev
 
 bench: .venv/run
 	$(BIN)/python benchmarks/speed.py
+
+tutorial: .venv/dev
+	$(BIN)/jupyter nbconvert --to notebook --execute --inplace \
+		--ExecutePreprocessor.record_timing=False docs/tutorial.ipynb
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

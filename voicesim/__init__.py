@@ -1,3 +1,38 @@
-"""voicesim: discrete-event simulation of continuous-batching voice clusters."""
+"""voicesim: discrete-event simulation of continuous-batching voice clusters.
+
+The commands as functions: ``voicesim.run``, ``compare``, ``gate``, ``plan``, ``calibrate``,
+``ladder``, and ``load`` for a finished folder (docs/api.md).  They are imported when first used,
+so that ``import voicesim`` and ``voicesim --help`` are immediate.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from voicesim.api import Answer as Answer
+    from voicesim.api import Error as Error
+    from voicesim.api import calibrate as calibrate
+    from voicesim.api import compare as compare
+    from voicesim.api import gate as gate
+    from voicesim.api import ladder as ladder
+    from voicesim.api import load as load
+    from voicesim.api import plan as plan
+    from voicesim.api import run as run
 
 __version__ = "0.1.0"
+
+API = ("Answer", "Error", "compare", "gate", "ladder", "load", "plan", "run")
+"""Names in voicesim.api.  ``calibrate`` is beside them: the package of that name is called."""
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "calibrate":
+        return importlib.import_module("voicesim.calibrate")
+    if name in API:
+        return getattr(importlib.import_module("voicesim.api"), name)
+    raise AttributeError(f"module 'voicesim' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *API, "calibrate"])

@@ -358,6 +358,93 @@ def validate(
 
 
 @app.command()
+def gate(
+    baseline: Annotated[
+        Path, typer.Option(metavar="WHAT", help="Finished folder, or scenario file, to hold up to.")
+    ],
+    scenario: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Candidate: a scenario, played now.")
+    ] = None,
+    candidate: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Candidate: a finished folder instead.")
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of the candidate; default its first.")
+    ] = None,
+    baseline_variant: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of the baseline; default the same name."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC", help="Judge these instead of the usual; repeatable."),
+    ] = None,
+    margin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC=VALUE", help="Worsening that is allowed; ttfa_p99=20ms."),
+    ] = None,
+    quality: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="WER and MOS of model versions (YAML).")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The candidate's model version in it.")
+    ] = None,
+    baseline_model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The baseline's model version in it.")
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML, a test case per metric.")
+    ] = None,
+    replications: Annotated[
+        int | None, typer.Option(min=1, help="Of what is played now; default as the baseline.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default one per core.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="processes, dask or ray.")] = "processes",
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder; default runs/NAME-gate."),
+    ] = None,
+    sets: Sets = None,
+    seed: Annotated[int | None, typer.Option(help="Seed instead of the file's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print gate.json, no table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Fail (exit code 1) if a candidate is significantly worse than a baseline."""
+    from voicesim.report.gate import gate_command
+
+    code = gate_command(
+        out, junit, as_json, quiet, baseline=baseline, scenario=scenario, candidate=candidate,
+        variant=variant, baseline_variant=baseline_variant, metrics=metric or (),
+        margins=margin or (), quality=quality, model=model, baseline_model=baseline_model,
+        replications=replications, workers=workers, backend=backend, address=address,
+        sets=sets or (), seed=seed,
+    )  # fmt: skip
+    raise typer.Exit(code)
+
+
+@app.command()
+def runs(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[DIR | A B]", help="Folder to list, or two to compare; runs/."),
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Compare this one; default all in common.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, no table.")] = False,
+) -> None:
+    """List finished runs and studies, or put two of them side by side."""
+    from voicesim.report.runs import runs_command
+
+    raise typer.Exit(runs_command(folders or (), variant, as_json))
+
+
+@app.command()
 def check(file: ScenarioPath, sets: Sets = None) -> None:
     """Say everything that is wrong with a scenario, or what it will run."""
     from voicesim.scenario import ScenarioErrors, load

@@ -13,7 +13,7 @@ from voicesim.study import StudyResult
 
 SUMMARY_SCHEMA = "voicesim-summary/1"
 TABLES = ("sessions", "streams", "chunks")
-FILES = ("summary.json", "scenario.yaml", "series.parquet", "peak.png")
+FILES = ("summary.json", "scenario.yaml", "series.parquet", "replications.parquet", "peak.png")
 
 
 class FolderError(ValueError):
@@ -95,4 +95,5 @@ def write_results(result: StudyResult, folder: Path) -> None:
     (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
     resolved = yaml.safe_dump(result.file.resolved(), sort_keys=False, allow_unicode=True)
     (folder / "scenario.yaml").write_text(resolved, encoding="utf-8")
-    result.series.to_parquet(folder / "series.parquet", index=False, compression="zstd")
+    for name, table in (("series", result.series), ("replications", result.replications)):
+        table.to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")

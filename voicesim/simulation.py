@@ -93,6 +93,13 @@ def callers_of(scenario: Scenario, replication: int, sessions: int) -> np.ndarra
     return np.asarray((low <= u) & (u < high))
 
 
+def checked(file: ScenarioFile) -> ScenarioFile:
+    """The file, if it can be simulated; else raises ModelError with all that ``problems`` finds."""
+    if wrong := problems(file):
+        raise ModelError("\n".join(wrong))
+    return file
+
+
 def problems(file: ScenarioFile) -> list[str]:
     """What a well-written file still lacks to be simulated: profiles, memory, codec cost, policies.
 

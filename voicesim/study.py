@@ -3,6 +3,7 @@
 Each run is one job; a job writes its own tables.  When interrupted, what is finished is kept.
 """
 
+import hashlib
 import os
 import signal
 from collections import defaultdict
@@ -32,6 +33,7 @@ class Outcome:
     series: pd.DataFrame
     warnings: list[tuple[str, float]]
     events: int
+    callers: str
     pools: dict[str, dict[str, Any]] = field(default_factory=dict)  # of several: metrics of each
 
 
@@ -68,6 +70,15 @@ class StudyResult:
         """The finished runs of a variant, by replication."""
         found = [o for o in self.outcomes if o.variant == variant]
         return sorted(found, key=lambda o: o.replication)
+
+    @property
+    def replications(self) -> pd.DataFrame:
+        """One row per variant and replication: its callers and every metric."""
+        return replication_table(
+            (o.variant, o.replication, o.callers, o.metrics)
+            for name in self.file.variants
+            for o in self.of(name)
+        )
 
     @property
     def series(self) -> pd.DataFrame:
@@ -167,6 +178,7 @@ class Piece:
     outcome: Outcome | None
     warnings: list[tuple[str, float]]
     events: int
+    callers: str
 
 
 def job(
@@ -195,6 +207,7 @@ def job(
         None,
         warnings_of(run, variant),
         run.record.counters.get("events", 0),
+        callers(run.tape),
     )
     if scenario.slice == (0.0, 1.0):  # the only pool: the numbers are made here, in parallel
         piece.outcome, piece.part = outcome_of([piece], scenario), None
@@ -207,7 +220,9 @@ def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:
     if first.outcome is not None:
         return first.outcome
     order = list(whole.cluster.pools)
-    parts = sorted((p.part for p in pieces if p.part), key=lambda part: order.index(part.pool))
+    placed = [(p.part, p.callers) for p in pieces if p.part]
+    placed.sort(key=lambda each: order.index(each[0].pool))
+    parts = [part for part, _ in placed]
     return Outcome(
         first.variant,
         first.replication,
@@ -215,6 +230,7 @@ def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:
         tables.series(fleet.together([p.run for p in parts], whole)),
         [w for p in pieces for w in p.warnings],
         sum(p.events for p in pieces),
+        "-".join(of for _, of in placed),
         {p.pool: fleet.metrics_of([p], whole) for p in parts} if len(parts) > 1 else {},
     )
 
@@ -224,6 +240,28 @@ def _stem(variant: str, replication: int, scenario: Any) -> str:
     (pool,) = scenario.cluster.pools
     alone = scenario.slice == (0.0, 1.0)
     return f"{variant}-{replication}" + ("" if alone else f"-{pool}")
+
+
+def callers(tape: Any) -> str:
+    """Hash of the calls of a tape: when each starts and how many utterances it has.
+
+    Equal under common random numbers unless a variant changes the workload.
+    """
+    sizes = np.diff(tape.first)[: len(tape.arrival)].astype(np.int64)
+    return hashlib.sha256(tape.arrival.tobytes() + sizes.tobytes()).hexdigest()[:16]
+
+
+def replication_table(runs: Iterable[tuple[str, int, str, dict[str, Any]]]) -> pd.DataFrame:
+    """replications.parquet, from (variant, replication, callers, metrics) of each run.
+
+    Metrics under dotted names, unrounded; NaN: not measured.
+    """
+    rows = [
+        {"variant": v, "replication": r, "callers": c,
+         **{name: np.nan if x is None else float(x) for name, x in metrics.flat(of).items()}}
+        for v, r, c, of in runs
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def write_table(

@@ -12,7 +12,7 @@ def describe(profile: Profile) -> str:
     if profile.fit:
         lines.append(f"  chosen because: {profile.fit.why}")
     lines += ["", f"  {'parameter':28s} {'value':>12s}  {'5 % to 95 %':>27s}  origin"]
-    lines += [_row(name, q) for name, q in _quantities(profile)]
+    lines += [_row(name, q) for name, q in quantities(profile)]
     if profile.decode.table:
         lines.append("  table (tokens: ms, before KV): " + _table(profile.decode))
     lines.append(f"  norm {profile.decode.norm}, scheduling {profile.decode.scheduling}")
@@ -82,7 +82,8 @@ def _levels(title: str, levels: list[HeldOut]) -> list[str]:
     return lines
 
 
-def _quantities(profile: Profile) -> list[tuple[str, Quantity]]:
+def quantities(profile: Profile) -> list[tuple[str, Quantity]]:
+    """The parameters by name: of decode, codec and sharing."""
     out = []
     parts = [("", profile.decode), ("codec ", profile.codec), ("", profile.sharing)]
     for prefix, part in parts:

@@ -11,7 +11,14 @@ from voicesim.engine.profile import Profile
 
 
 def draw(profile: Profile, samples: pd.DataFrame) -> bytes:
-    """A PNG: step against batch above, measured over predicted below."""
+    """``fit_figure`` as PNG."""
+    png = io.BytesIO()
+    fit_figure(profile, samples).savefig(png, dpi=120, format="png")
+    return png.getvalue()
+
+
+def fit_figure(profile: Profile, samples: pd.DataFrame) -> Figure:
+    """Step against batch above, measured over predicted below."""
     decode = samples[samples["stage"] == "decode"]
     loads = (decode[n].to_numpy(dtype=float) for n in ("tokens", "kv_read", "pairs", "streams"))
     ratio = decode["seconds"].to_numpy() / profile.predict_loads(*loads)
@@ -40,6 +47,4 @@ def draw(profile: Profile, samples: pd.DataFrame) -> bytes:
     above.legend()
     below.set_xlabel("streams in the batch")
     below.set_ylabel("measured / predicted")
-    png = io.BytesIO()
-    figure.savefig(png, dpi=120, format="png")
-    return png.getvalue()
+    return figure

@@ -56,6 +56,18 @@ def run_calibrate(
     figure: Path | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Profile:
+    """The profile of ``calibrate_into``."""
+    return calibrate_into(files, output, name, token_audio_s, model, figure)[0]
+
+
+def calibrate_into(
+    files: list[Path],
+    output: Path,
+    name: str | None = None,
+    token_audio_s: float | None = None,
+    model: str | None = None,
+    figure: Path | None = None,
+) -> tuple[Profile, pd.DataFrame]:
     """Calibrate and write ``output`` (all of it or nothing), and a PNG if ``figure`` is given.
 
     Raises CalibrationError before any work if either file could not be written.
@@ -73,7 +85,7 @@ def run_calibrate(
         from voicesim.calibrate.figure import draw  # matplotlib is slow to import
 
         write_atomically(figure, draw(profile, samples))
-    return profile
+    return profile, samples
 
 
 def step_samples(measured: list[Measured]) -> pd.DataFrame:

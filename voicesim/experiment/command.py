@@ -39,7 +39,7 @@ def compare_command(
     fresh = not folder.exists()
     try:
         file = load(path, sets=sets, seed=seed)
-        with _Bar(quiet) as bar:
+        with Bar(quiet) as bar:
             answer = compare(
                 file, metrics=metrics or ("clean_share",), out=folder, progress=bar.show, **asked
             )
@@ -65,9 +65,7 @@ def compare_command(
     elif not quiet:
         console = terminal.console()
         print_comparison(answer, console)
-        console.print(
-            f"wrote {folder}/ (study.json, compare.png, differences.parquet, pairs.parquet, runs/)"
-        )
+        console.print(f"wrote {folder}/ (study.json, compare.png, tables in Parquet, runs/)")
     if answer.ended == INTERRUPTED:
         done = len(answer.results)
         print(f"interrupted: {done} finished runs are kept in {folder}/", file=sys.stderr)
@@ -75,7 +73,7 @@ def compare_command(
     return 0
 
 
-class _Bar:
+class Bar:
     """Runs finished of this look, and the half-widths so far; a line per run if no terminal."""
 
     def __init__(self, quiet: bool):
@@ -88,7 +86,7 @@ class _Bar:
         )  # fmt: skip
         self._task = self._bar.add_task("", total=None)
 
-    def __enter__(self) -> "_Bar":
+    def __enter__(self) -> "Bar":
         self._bar.start()
         return self
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 import voicesim
 from voicesim.engine.profile import load_profile
@@ -24,7 +25,7 @@ from voicesim.metrics import warmup
 from voicesim.metrics.summary import aggregate
 from voicesim.scenario import ScenarioFile, load
 from voicesim.simulation import pool_spec, python_policies
-from voicesim.study import merged
+from voicesim.study import merged, replication_table
 
 STUDY_SCHEMA = "voicesim-comparison/1"
 SETTLED, EXHAUSTED, BUDGET, INTERRUPTED = "settled", "largest number", "budget", "interrupted"
@@ -113,6 +114,15 @@ class Comparison:
                 for r, mine in enumerate(self._metrics(v))
             ]
         ).astype({"baseline": float, "value": float})  # fmt: skip
+
+    @property
+    def replicated(self) -> pd.DataFrame:
+        """One row per variant and replication: its callers and every metric."""
+        return replication_table(
+            (v, r, self.results[v, r]["callers"], of)
+            for v in self.file.variants
+            for r, of in enumerate(self._metrics(v))
+        )
 
     @property
     def bottlenecks(self) -> dict[str, tuple[str, float] | None]:
@@ -210,11 +220,16 @@ class Comparison:
         }  # fmt: skip
 
     def write(self, folder: Path) -> None:
-        """study.json, differences.parquet and pairs.parquet, beside the runs."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, table in (("differences", self.differences), ("pairs", self.pairs)):
+        """study.json, the resolved scenario and the tables, beside the runs."""
+        tables = {
+            "differences": self.differences, "pairs": self.pairs,
+            "replications": self.replicated,
+        }  # fmt: skip
+        for name, table in tables.items():
             content = table.to_parquet(index=False, compression="zstd")
             write_whole(folder / f"{name}.parquet", content)
+        resolved = yaml.safe_dump(self.file.resolved(), sort_keys=False, allow_unicode=True)
+        write_whole(folder / "scenario.yaml", resolved.encode())
         text = json.dumps(self.as_dict(), indent=2, allow_nan=False)
         write_whole(folder / "study.json", (text + "\n").encode())
 

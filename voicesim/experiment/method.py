@@ -93,6 +93,47 @@ def paired(baseline: Any, other: Any, level: float = LEVEL) -> Interval:
     return t_interval(np.asarray(other, float) - np.asarray(baseline, float), level)
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """An estimated mean or difference: its standard error, the degrees of freedom of that error
+    (infinite: it is taken as known; 0: no error can be known) and how many values it rests on."""
+
+    mean: float
+    error: float
+    df: float
+    n: int
+
+    def interval(self, level: float = LEVEL) -> Interval:
+        """Student's interval; infinite where no error can be known."""
+        if not self.df > 0:
+            return Interval(self.mean, np.inf, self.n)
+        half = 0.0 if self.error == 0.0 else student.ppf(0.5 + level / 2, self.df) * self.error
+        return Interval(self.mean, float(half), self.n)
+
+    def p_above(self, x: float) -> float:
+        """One-sided p value of "the difference is at most x"."""
+        if not self.df > 0:
+            return 1.0
+        if self.error == 0.0:
+            return 0.0 if self.mean > x else 1.0
+        return float(student.sf((self.mean - x) / self.error, self.df))
+
+
+def estimate(values: Any) -> Estimate:
+    """The mean of independent values."""
+    x = np.asarray(values, float)
+    error = float(_sd(x) / np.sqrt(len(x))) if len(x) > 1 else np.nan
+    return Estimate(float(x.mean()) if len(x) else np.nan, error, max(len(x) - 1, 0), len(x))
+
+
+def difference(a: Estimate, b: Estimate) -> Estimate:
+    """b - a of independent estimates whose variances may differ (Welch 1947)."""
+    total = a.error**2 + b.error**2
+    spent = sum(e.error**4 / e.df for e in (a, b) if e.error and e.df)
+    df = 0.0 if min(a.df, b.df) <= 0 else float(total**2 / spent) if spent > 0 else np.inf
+    return Estimate(b.mean - a.mean, float(np.sqrt(total)), df, min(a.n, b.n))
+
+
 def correlation(a: Any, b: Any) -> float | None:
     """Pearson's correlation over replications; None where one of them does not vary."""
     x, y = np.asarray(a, float), np.asarray(b, float)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from voicesim.metrics.summary import flat as flat
 from voicesim.report import words
 
 
@@ -90,15 +91,6 @@ def value(metrics: Mapping[str, Any], name: str) -> float | None:
     found: Any = metrics
     for key in name.split("."):
         found = None if found is None else found.get(key)
-    return found
-
-
-def flat(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics of a run, or their aggregate, under dotted names."""
-    found: dict[str, Any] = {}
-    for name, each in metrics.items():
-        inner = isinstance(each, Mapping) and "mean" not in each
-        found |= {f"{name}.{k}": v for k, v in each.items()} if inner else {name: each}
     return found
 
 

@@ -8,6 +8,8 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 import voicesim
 from voicesim.experiment import plan_search as search
 from voicesim.experiment.backends import BACKENDS, Backend
@@ -121,6 +123,17 @@ class Plan:
         """Settings about which the largest number of replications could not tell."""
         return [j for j in self.judged if j.node.verdict == UNDECIDED]
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per setting judged and SLO: the setting, its cost and verdict, the metric with
+        its mean and one-sided bounds (NaN: not measured)."""
+        rows: list[dict[str, Any]] = []
+        for judged in self.judged:
+            row = self._row(judged) or {}
+            setting, readings = row.pop("setting"), row.pop("slo")
+            rows += [{**setting, **row, **reading} for reading in readings]
+        return pd.DataFrame(rows).astype({"mean": float, "worst": float, "best": float})
+
     def _rank(self, judged: Judged) -> list[int]:
         pairs = zip(self.varied, judged.setting.values, strict=True)
         return [v.values.index(x) for v, x in pairs]
@@ -213,6 +226,8 @@ def plan(
     if store.folder is not None:
         text = json.dumps(found.as_dict(), indent=2, allow_nan=False)
         write_whole(store.folder / "plan.json", (text + "\n").encode())
+        content = found.table.to_parquet(index=False, compression="zstd")
+        write_whole(store.folder / "judged.parquet", content)
     return found
 
 
@@ -233,13 +248,14 @@ def limit_of(text: str) -> Limit:
         right = ">=" if of.better > 0 else "<="
         raise ExperimentError(f"--slo {text}: {name} is limited by {right}")
     try:
-        number = _number(found[3], "share" if points else "s" if metric in TIMES else "")
+        number = number_of(found[3], "share" if points else "s" if metric in TIMES else "")
     except ValueError as problem:
         raise ExperimentError(f"--slo {text}: {problem}") from None
     return Limit(name if name in SHARES else metric, up, number)
 
 
-def _number(text: str, unit: str) -> float:
+def number_of(text: str, unit: str) -> float:
+    """A limit in its unit: "share" (99% or 0.99), "s" (400ms) or "" (1.2); raises ValueError."""
     if unit == "s":
         if re.fullmatch(r"[\d.]+", text):
             raise ValueError(f"{text} needs a unit: ms or s")

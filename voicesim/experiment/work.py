@@ -23,7 +23,7 @@ from voicesim.files import write_whole
 from voicesim.metrics import fleet, warmup
 from voicesim.scenario import Scenario
 from voicesim.simulation import Run, simulate
-from voicesim.study import warnings_of
+from voicesim.study import callers, warnings_of
 
 MODEL_PARTS = ("engine", "listener", "metrics", "policy", "scenario", "workload")
 
@@ -66,8 +66,7 @@ def jobs_of(
 def play(job: Job) -> dict[str, Any]:
     """Play one run; plain data that JSON keeps to the bit.
 
-    callers: hash of who called when and for how many utterances, equal under common random
-    numbers unless a variant changes the workload.
+    callers: see ``study.callers``.
     """
     if job.path and job.path not in sys.path and Path(job.path).is_dir():
         sys.path.insert(0, job.path)
@@ -88,12 +87,6 @@ def live_of(runs: list[Run]) -> list[float]:
     spec = runs[0].spec
     live = np.sum([run.record.series[:, B_LIVE] for run in runs], axis=0)
     return warmup.thinned(live, spec.resolution, spec.horizon)
-
-
-def callers(tape: Any) -> str:
-    """Hash of the calls of a tape: when each starts and how many utterances it has."""
-    sizes = np.diff(tape.first)[: len(tape.arrival)]
-    return _hash(tape.arrival.tobytes() + sizes.astype(np.int64).tobytes())[:16]
 
 
 # --- what a run depends on --------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The numbers of a run, in the listener's terms, over all offered calls."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,3 +144,23 @@ def interval(values: Sequence[Value]) -> dict[str, Value]:
         return {"mean": mean, "low": None, "high": None}
     half = float(student.ppf(0.975, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known)))
     return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def flat(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics of a run, or their aggregate, under dotted names."""
+    found: dict[str, Any] = {}
+    for name, each in metrics.items():
+        inner = isinstance(each, Mapping) and "mean" not in each
+        found |= {f"{name}.{k}": v for k, v in each.items()} if inner else {name: each}
+    return found
+
+
+def summary_table(variants: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per variant and metric: mean over replications and its 95 % interval (NaN: not
+    measured, or one replication), from variant -> metric -> {mean, low, high}."""
+    rows = [
+        {"variant": v, "metric": m, **of} for v, found in variants.items()
+        for m, of in flat(found).items()
+    ]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["variant", "metric", "mean", "low", "high"])
+    return table.astype({"mean": float, "low": float, "high": float})

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -24,7 +25,7 @@ from voicesim.report.ladder_figure import ladder_figure
 from voicesim.runfolder import FolderError, RunFolder
 from voicesim.scenario.units import duration
 
-FILES = ("ladder.json", "ladder.png")
+FILES = ("ladder.json", "ladder.png", "levels.parquet")
 SHOWN_AROUND = 9
 
 
@@ -55,11 +56,9 @@ def ladder_command(
     try:
         with progress(Console(stderr=True), quiet) as report:
             ladder = climb(load, levels, seeds, limit, workers, report)
-        data = as_data(ladder)
-        write_json(folder.path / FILES[0], data)
-        ladder_figure(ladder, folder.path / FILES[1])
+        write_ladder(ladder, folder)
         if json_file is not None:
-            write_json(json_file, data)
+            write_json(json_file, as_data(ladder))
     except (ExperimentError, OSError) as problem:
         folder.discard()
         print(problem, file=sys.stderr)
@@ -72,7 +71,7 @@ def ladder_command(
         raise
     folder.publish()
     print_ladder(ladder, console)
-    console.print(f"wrote {out}/ (ladder.json, ladder.png)", markup=False, highlight=False)
+    console.print(f"wrote {out}/ ({', '.join(FILES)})", markup=False, highlight=False)
     return 0
 
 
@@ -94,6 +93,14 @@ def read(profile: Path, asked: Mapping[str, Any]) -> tuple[Load, list[int]]:
         codec_queue=asked["codec_queue"],
     )
     return load, whole_numbers("--levels", asked["levels"])
+
+
+def write_ladder(ladder: Ladder, folder: RunFolder) -> None:
+    """The ladder as JSON, figure and table."""
+    data = as_data(ladder)
+    write_json(folder.path / FILES[0], data)
+    ladder_figure(ladder, folder.path / FILES[1])
+    pd.DataFrame(data["levels"]).to_parquet(folder.path / FILES[2], index=False)
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:

@@ -38,7 +38,7 @@ def plan_command(
     """Plan; the exit code: 0, 1 no setting meets or workers lost, 2 bad input, 130 interrupted."""
     terminal.stop_on_sigterm()
     folder = out or Path("runs") / f"{path.stem}-plan"
-    shown = _Progress(quiet)
+    shown = Shown(quiet)
     try:
         file = load(path, sets=sets, seed=seed)
         answer = plan(file, slo, vary, out=folder, progress=shown.show, **asked)
@@ -63,11 +63,11 @@ def plan_command(
     elif not quiet:
         console = terminal.console()
         print_plan(answer, console)
-        console.print(f"wrote {folder}/ (plan.json, runs/)", highlight=False)
+        console.print(f"wrote {folder}/ (plan.json, judged.parquet, runs/)", highlight=False)
     return 0 if answer.answer else 1
 
 
-class _Progress:
+class Shown:
     """A line per setting judged on stderr; on a terminal also the runs of the present one."""
 
     def __init__(self, quiet: bool):

@@ -15,8 +15,8 @@ from voicesim.policy.python import PolicyError
 from voicesim.report.figure import peak_figure
 from voicesim.report.table import print_report
 from voicesim.runfolder import FolderError, RunFolder, write_results
-from voicesim.scenario import ScenarioErrors, load
-from voicesim.simulation import problems
+from voicesim.scenario import ScenarioErrors, ScenarioFile, load
+from voicesim.simulation import ModelError, checked
 from voicesim.study import Outcome, StudyResult, run_study
 
 
@@ -33,39 +33,23 @@ def run_command(
 ) -> int:
     """Run a scenario file; returns the exit code (0, 2 for bad input, 130 when interrupted)."""
     console = terminal.console(quiet)
-    errors = Console(stderr=True)
     try:
-        study = load(file, sets=sets, seed=seed, replications=replications)
-    except ScenarioErrors as errors_found:
-        print(errors_found, file=sys.stderr)
-        return 2
-    wrong = problems(study)
-    if wrong:
-        print("\n".join(wrong), file=sys.stderr)
-        return 2
-    try:
+        study = checked(load(file, sets=sets, seed=seed, replications=replications))
         folder = RunFolder(out or Path("runs") / file.stem)
-    except FolderError as problem:
+    except (ScenarioErrors, ModelError, FolderError) as problem:
         print(problem, file=sys.stderr)
         return 2
     if engine == "kernel" and not quiet and not is_compiled():
         print("compiling the kernel, once: about 20 s", file=sys.stderr)
     terminal.stop_on_sigterm()
     try:
-        with _progress(errors, quiet) as bar:
-            result = run_study(study, folder.path, workers, chunks, engine, bar.report)
-        write_results(result, folder.path)
-        peak_figure(result.series, result.summary, result.context, folder.path / "peak.png")
+        result = play(study, folder, workers, chunks, engine, quiet)
     except (PolicyError, NoProgressError) as problem:
-        folder.discard()
         print(f"{file}: {problem}", file=sys.stderr)
         return 2
-    except BaseException as problem:
-        folder.discard()
-        if isinstance(problem, KeyboardInterrupt):
-            print("interrupted before any run was finished; nothing was kept", file=sys.stderr)
-            return 130
-        raise
+    except KeyboardInterrupt:
+        print("interrupted before any run was finished; nothing was kept", file=sys.stderr)
+        return 130
     target = folder.publish()
     print_report(result.summary, result.context, console, result.pools)
     did = "replaced the run in" if folder.replaces else "wrote"
@@ -75,6 +59,29 @@ def run_command(
         _say_what_is_missing(result, target)
         return 130
     return 0
+
+
+def play(
+    study: ScenarioFile, folder: RunFolder | None, workers: int | None, chunks: bool, engine: str,
+    quiet: bool,
+) -> StudyResult:  # fmt: skip
+    """Play a study and write its folder, all but the publishing; it is discarded if that fails.
+
+    Raises PolicyError, NoProgressError; KeyboardInterrupt if no run was finished.
+    """
+    try:
+        with _progress(Console(stderr=True), quiet) as bar:
+            path = None if folder is None else folder.path
+            result = run_study(study, path, workers, chunks, engine, bar.report)
+        if folder is not None:
+            write_results(result, folder.path)
+            peak = folder.path / "peak.png"
+            peak_figure(result.series, result.summary, result.context, peak)
+    except BaseException:
+        if folder is not None:
+            folder.discard()
+        raise
+    return result
 
 
 def _say_what_is_missing(result: StudyResult, target: Path) -> None:

@@ -1,0 +1,351 @@
+"""The commands as functions, for notebooks and scripts: ``voicesim.run``, ``voicesim.plan``, ...
+
+A function takes what its command takes and calls what its command calls; there is no logic here.
+It writes nothing unless ``out`` says where, and is quiet unless ``progress`` is True (then it
+shows what the command shows, on stderr).  Each gives an ``Answer``.  What a command would print
+as an error is raised as ``Error``, with the same text.
+
+To add a command: a function here that returns an Answer, and its name in ``voicesim/__init__``.
+"""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from voicesim.calibrate import CalibrationError, describe
+from voicesim.calibrate.describe import quantities
+from voicesim.calibrate.figure import fit_figure
+from voicesim.calibrate.run import calibrate as fitted
+from voicesim.calibrate.run import calibrate_into as fitted_into
+from voicesim.engine.profile import Profile, ProfileError
+from voicesim.engine.spec import NoProgressError
+from voicesim.experiment import ladder as ladders
+from voicesim.experiment.command import Bar
+from voicesim.experiment.compare import Comparison
+from voicesim.experiment.compare import compare as compared
+from voicesim.experiment.gate import Gate
+from voicesim.experiment.gate import gate as gated
+from voicesim.experiment.metrics import ExperimentError
+from voicesim.experiment.plan import Plan
+from voicesim.experiment.plan import plan as planned
+from voicesim.experiment.table import print_comparison
+from voicesim.files import write_whole
+from voicesim.metrics.summary import summary_table
+from voicesim.policy.python import PolicyError
+from voicesim.report import compare_figure, loaded
+from voicesim.report import figure as peak
+from voicesim.report import ladder as climbing
+from voicesim.report.ladder_figure import draw as ladder_figure
+from voicesim.report.plan import Shown, print_plan
+from voicesim.report.run import play
+from voicesim.report.sides import print_gate
+from voicesim.report.table import print_report
+from voicesim.runfolder import FolderError, RunFolder
+from voicesim.scenario import ScenarioErrors, ScenarioFile
+from voicesim.scenario import load as load_scenario
+from voicesim.simulation import ModelError, checked
+from voicesim.study import StudyResult
+
+T = TypeVar("T")
+Where = str | Path
+
+
+class Error(ValueError):
+    """What was given is wrong; the text is what the command prints (a line per problem)."""
+
+
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """What a command finds.
+
+    found: the object that the command prints from, with everything in it.  table: the rows that
+    the folder holds.  summary: the short of it.  ``print(answer)`` is what the command prints.
+    Columns ending in _s are seconds, shares are 0 to 1, gpu_cost is the price's money.
+    """
+
+    found: T
+    table: pd.DataFrame = field(repr=False)
+    summary: pd.DataFrame = field(repr=False)
+    _draw: Callable[[], Figure] = field(repr=False)
+    _print: Callable[[Console], None] = field(repr=False)
+
+    def figure(self) -> Figure:
+        """A new figure of it, on no canvas: a notebook shows it, ``savefig`` writes it."""
+        return self._draw()
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        plain = Console(
+            file=text, width=120, color_system=None, force_terminal=False, force_jupyter=False
+        )
+        self._print(plain)
+        return "\n".join(line.rstrip() for line in text.getvalue().strip("\n").split("\n"))
+
+    def _repr_html_(self) -> str:
+        html: str = self.summary.to_html(index=False, na_rep="n/a", float_format="{:.4g}".format)
+        return html
+
+
+def run(
+    file: ScenarioFile | Where,
+    *,
+    sets: Sequence[str] = (),
+    seed: int | None = None,
+    replications: int | None = None,
+    workers: int | None = None,
+    chunks: bool = False,
+    engine: str = "kernel",
+    out: Where | None = None,
+    progress: bool = False,
+) -> Answer[StudyResult]:
+    """Run every variant of a scenario, as ``voicesim run``.
+
+    file: a path, or what ``voicesim.scenario.load`` gives (then without sets, seed and
+    replications).  sets: overrides such as "horizon=5min".  workers: processes, default one per
+    core.  chunks: also write every chunk.  engine: kernel or reference.  out: run folder.
+
+    table: a row per variant and replication, every metric.  summary: a row per variant and
+    metric: mean, low, high (95 %).  Raises Error.
+    """
+    with _said(file):
+        if engine not in ("kernel", "reference"):
+            raise ExperimentError(f"engine: found {engine!r}; allowed: kernel, reference")
+        study = checked(_read(file, sets, seed, replications))
+        folder = None if out is None else RunFolder(Path(out))
+        found = play(study, folder, workers, chunks, engine, not progress)
+        if folder is not None:
+            folder.publish()
+    return Answer(
+        found,
+        found.replications,
+        summary_table(found.summary),
+        lambda: peak.draw(found.series, found.summary, found.context),
+        lambda console: print_report(found.summary, found.context, console),
+    )
+
+
+def compare(
+    file: ScenarioFile | Where,
+    baseline: str | None = None,
+    metrics: Sequence[str] = ("clean_share",),
+    *,
+    sets: Sequence[str] = (),
+    seed: int | None = None,
+    precision: float = 0.1,
+    width: float | None = None,
+    max_replications: int = 40,
+    first: int = 8,
+    budget: float | None = None,
+    workers: int | None = None,
+    backend: str = "processes",
+    address: str | None = None,
+    out: Where | None = None,
+    progress: bool = False,
+) -> Answer[Comparison]:
+    """Compare variants under the same callers, as ``voicesim compare``.
+
+    budget: seconds of wall time.  The other parameters: experiment.compare.  table: a row per
+    variant and metric: difference from the baseline with its interval, verdict.  summary: every
+    metric's mean and interval.  Raises Error, WorkerDied.
+    """
+    with _said(file), Bar(not progress) as bar:
+        found = compared(
+            _read(file, sets, seed), baseline, metrics, precision, width, max_replications, first,
+            budget, workers, backend, address, out, bar.show,
+        )  # fmt: skip
+    if out is not None:
+        write_whole(Path(out) / "compare.png", compare_figure.png(found))
+    return Answer(
+        found,
+        found.differences,
+        found.summary,
+        lambda: compare_figure.draw(found),
+        lambda console: print_comparison(found, console),
+    )
+
+
+def gate(
+    baseline: Where,
+    scenario: ScenarioFile | Where | None = None,
+    candidate: Where | None = None,
+    *,
+    progress: bool = False,
+    **asked: Any,
+) -> Answer[Gate]:
+    """Judge a candidate against a baseline, as ``voicesim gate``.
+
+    asked: the other parameters of experiment.gate.gate.  table: a row per metric.  summary:
+    metric, verdict, failed.  ``found.passed`` is the decision.  Raises Error, WorkerDied.
+    """
+    with _said(None), climbing.progress(Console(stderr=True), not progress) as report:
+        found = gated(baseline, scenario, candidate, progress=report, **asked)
+    table = found.table
+    return Answer(
+        found,
+        table,
+        table[["metric", "verdict", "failed"]],
+        lambda: loaded.gate_figure(table, found.candidate.variant),
+        lambda console: print_gate(found, console),
+    )
+
+
+def plan(
+    file: ScenarioFile | Where,
+    slo: Sequence[str],
+    vary: Sequence[str],
+    *,
+    sets: Sequence[str] = (),
+    seed: int | None = None,
+    variant: str | None = None,
+    confidence: float = 0.95,
+    max_replications: int = 40,
+    workers: int | None = None,
+    backend: str = "processes",
+    address: str | None = None,
+    out: Where | None = None,
+    progress: bool = False,
+) -> Answer[Plan]:
+    """Find the cheapest setting that meets every SLO, as ``voicesim plan``.
+
+    slo: such as "clean>=99%".  vary: such as "pools.tts.replicas=4..64".  table: a row per
+    setting judged and SLO.  summary: a row per setting, the cheapest first.  ``found.answer`` is
+    None if no setting was shown to meet.  Raises Error, WorkerDied.
+    """
+    with _said(file):
+        found = planned(
+            _read(file, sets, seed), slo, vary, variant, confidence, max_replications, workers,
+            backend, address, out, Shown(not progress).show,
+        )  # fmt: skip
+    table, data = found.table, found.as_dict()
+    return Answer(
+        found,
+        table,
+        loaded.plan_summary(table),
+        lambda: loaded.plan_picture(table, data),
+        lambda console: print_plan(found, console),
+    )
+
+
+def calibrate(
+    files: Where | Sequence[Where],
+    name: str | None = None,
+    *,
+    output: Where | None = None,
+    token_audio_s: float | None = None,
+    model: str | None = None,
+) -> Answer[Profile]:
+    """Fit a profile to measured CSV files, as ``voicesim calibrate``.
+
+    name: of the profile, default from the output's, else the first file's.  output: profile to
+    write (YAML).  token_audio_s: seconds of audio per decode step.  table: the samples that were
+    fitted.  summary: a row per parameter: value, low, high (5 % to 95 %), origin.  Raises Error.
+    """
+    paths = [Path(f) for f in ([files] if isinstance(files, str | Path) else files)]
+    with _said(None):
+        named = name or Path(output or paths[0]).name.split(".")[0]
+        if output is None:
+            profile, samples = fitted(paths, named, token_audio_s, model)
+        else:
+            profile, samples = fitted_into(paths, Path(output), named, token_audio_s, model)
+    rows = [
+        {"parameter": n, "value": q.value, "low": q.low, "high": q.high, "origin": q.origin}
+        for n, q in quantities(profile)
+    ]
+    return Answer(
+        profile,
+        samples,
+        pd.DataFrame(rows),
+        lambda: fit_figure(profile, samples),
+        lambda console: console.print(describe(profile), markup=False, highlight=False),
+    )
+
+
+def ladder(
+    profile: Where,
+    levels: Sequence[int] = (1, 2, 4, 8, 16, 32, 64, 128),
+    *,
+    seeds: int = 10,
+    limit: float = 1.2,
+    audio: float | str = "8s",
+    prompt: int = 60,
+    chunk: Sequence[int] = (4, 8, 16, 25),
+    codec_cap: int = 8,
+    codec_queue: str = "fifo",
+    left_context: int = 0,
+    workers: int = 1,
+    out: Where | None = None,
+    progress: bool = False,
+) -> Answer[ladders.Ladder]:
+    """Find the largest concurrency of one replica that keeps the pace, as ``voicesim ladder``.
+
+    levels: requests in flight.  limit: least p99 pace.  audio: mean of a reply, seconds or with
+    a unit.  prompt, chunk, left_context: tokens and frames.  table: a row per level.  summary: the
+    figures of the ladder.  Raises Error.
+    """
+    asked = dict(
+        levels=",".join(map(str, levels)), chunk=",".join(map(str, chunk)), prompt=prompt,
+        audio=audio if isinstance(audio, str) else f"{audio}s", codec_cap=codec_cap,
+        codec_queue=codec_queue, left_context=left_context,
+    )  # fmt: skip
+    with _said(None):
+        load, steps = climbing.read(Path(profile), asked)
+        folder = None if out is None else RunFolder(Path(out), climbing.FILES, ())
+        with climbing.progress(Console(stderr=True), not progress) as report:
+            found = ladders.climb(load, steps, seeds, limit, workers, report)
+        if folder is not None:
+            climbing.write_ladder(found, folder)
+            folder.publish()
+    data = ladders.as_data(found)
+    return Answer(
+        found,
+        pd.DataFrame(data["levels"]),
+        loaded.ladder_summary(data),
+        lambda: ladder_figure(found),
+        lambda console: climbing.print_ladder(found, console),
+    )
+
+
+def load(folder: Where) -> Answer[loaded.Study]:
+    """Read a finished folder of any command, as ``voicesim runs`` does.
+
+    found: its kind, schema and JSON (``found.data``).  table and summary: as the command's
+    function gives them, from the folder's files.  Raises Error.
+    """
+    with _said(None):
+        found = loaded.open_study(Path(folder))
+    return Answer(found.study, found.table, found.summary, found.figure, found.show)
+
+
+# --- shared -----------------------------------------------------------------------------------
+
+
+def _read(
+    file: ScenarioFile | Where, sets: Sequence[str], seed: int | None,
+    replications: int | None = None,
+) -> ScenarioFile:  # fmt: skip
+    if not isinstance(file, ScenarioFile):
+        return load_scenario(file, sets, seed, replications)
+    if sets or seed is not None or replications is not None:
+        raise ExperimentError("sets, seed and replications go to voicesim.scenario.load instead")
+    return file
+
+
+@contextmanager
+def _said(file: object) -> Iterator[None]:
+    """Errors as the commands say them: with the scenario's path where that is not in the text."""
+    path = file.path if isinstance(file, ScenarioFile) else file
+    try:
+        yield
+    except (ModelError, ProfileError, PolicyError, NoProgressError) as problem:
+        text = str(problem)
+        here = path is None or text.startswith(f"{path}:")
+        raise Error(text if here else f"{path}: {text}") from problem
+    except (ScenarioErrors, ExperimentError, CalibrationError, FolderError) as problem:
+        raise Error(str(problem)) from problem
