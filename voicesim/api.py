@@ -127,7 +127,7 @@ def run(
         found.replications,
         summary_table(found.summary),
         lambda: peak.draw(found.series, found.summary, found.context),
-        lambda console: print_report(found.summary, found.context, console),
+        lambda console: print_report(found.summary, found.context, console, found.pools),
     )
 
 

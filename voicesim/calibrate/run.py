@@ -67,6 +67,7 @@ def calibrate_into(
     token_audio_s: float | None = None,
     model: str | None = None,
     figure: Path | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> tuple[Profile, pd.DataFrame]:
     """Calibrate and write ``output`` (all of it or nothing), and a PNG if ``figure`` is given.
 
