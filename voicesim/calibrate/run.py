@@ -57,7 +57,7 @@ def run_calibrate(
     say: Callable[[str], None] | None = None,
 ) -> Profile:
     """The profile of ``calibrate_into``."""
-    return calibrate_into(files, output, name, token_audio_s, model, figure)[0]
+    return calibrate_into(files, output, name, token_audio_s, model, figure, say)[0]
 
 
 def calibrate_into(
