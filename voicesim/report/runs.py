@@ -18,6 +18,7 @@ from voicesim.experiment.sides import side_by_side
 from voicesim.report.sides import print_side_by_side
 
 NAMES_SHOWN = 3
+FIXED = ("folder", "kind", "when", "runs", "schema")
 
 
 def runs_command(paths: Sequence[Path], variant: str | None, as_json: bool) -> int:
@@ -56,7 +57,7 @@ def print_listing(root: Path, rows: Sequence[Mapping[str, Any]], console: Consol
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("folder", "kind", "when", "variants", "runs", "says", "title", "schema"):
         side: Literal["left", "right"] = "right" if name == "runs" else "left"
-        table.add_column(name, justify=side, no_wrap=name != "says", overflow="ellipsis")
+        table.add_column(name, justify=side, no_wrap=name in FIXED)
     for row in rows:
         if row["problem"] is not None:
             continue
