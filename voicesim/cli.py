@@ -266,6 +266,64 @@ def tornado(
 
 
 @app.command()
+def alarms(
+    file: ScenarioPath,
+    rules: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Rules (YAML), or shipped; default the scenario's."),
+    ] = None,
+    variant: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Repeatable; default all variants.")
+    ] = None,
+    replications: Annotated[int, typer.Option(min=1, help="Runs of each variant.")] = 10,
+    scrape: Annotated[
+        str, typer.Option(metavar="DURATION", help="Between scrapes; 0: every bin.")
+    ] = "5s",
+    evaluate: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Between evaluations; default --scrape.")
+    ] = None,
+    horizon: Annotated[
+        str, typer.Option(metavar="DURATION", help="How far a stall may be from its alarm.")
+    ] = "5min",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default one per core.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="processes, dask or ray.")] = "processes",
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Study folder; default runs/NAME-alarms."),
+    ] = None,
+    sets: Sets = None,
+    seed: Annotated[int | None, typer.Option(help="Seed instead of the file's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print alarms.json, no table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Back-test alert rules on simulated peaks; write them for Prometheus, with their tests."""
+    from voicesim.report.alarms import alarms_command
+
+    code = alarms_command(
+        file, rules, sets or (), seed, out, as_json, quiet, variants=variant or (),
+        replications=replications, scrape=_seconds("--scrape", scrape),
+        evaluate=None if evaluate is None else _seconds("--evaluate", evaluate),
+        horizon=_seconds("--horizon", horizon), workers=workers, backend=backend, address=address,
+    )  # fmt: skip
+    raise typer.Exit(code)
+
+
+def _seconds(option: str, text: str) -> float:
+    from voicesim.scenario.units import duration
+
+    try:
+        return duration(text)
+    except ValueError as error:
+        typer.echo(f"{option}: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+@app.command()
 def calibrate(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Measurements (docs/files.md).")

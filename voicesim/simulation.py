@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import gamma
 
 from voicesim.engine.cost import OVERLAP
+from voicesim.engine.gauges import Gauges
 from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import CODEC_QUEUES, INF, CodecSpec, PoolSpec
@@ -28,13 +29,14 @@ class ModelError(ValueError):
 
 @dataclass
 class Run:
-    """One finished run: what was simulated, and what it left."""
+    """One finished run: what was simulated, and what it left; gauges: None if nobody watched."""
 
     scenario: Scenario
     profile: Profile
     spec: PoolSpec
     tape: Tape
     record: RunRecord
+    gauges: Gauges | None = None
 
 
 def simulate(
@@ -43,11 +45,13 @@ def simulate(
     engine: str = "kernel",
     processes: Sequence[Callable[[Any, Any], Any]] = (),
     record_chunks: bool = False,
+    watch: bool = False,
 ) -> Run:
     """Play one replication of a scenario with one pool (``Scenario.apart`` makes them).
 
     engine: "kernel" (compiled) or "reference" (plain SimPy); the results are equal to the bit.
     processes: generator functions of (env, pool), SimPy processes beside the pool.
+    watch: note the engines' gauges in every bin, as is done for a scenario that has alarms.
     Raises ModelError, ProfileError, PolicyError.
     """
     profile = load_profile(scenario.cluster.pool.engine.profile_path)
@@ -63,6 +67,9 @@ def simulate(
     if scenario.slice != (0.0, 1.0):
         tape = tape.only(callers_of(scenario, replication, tape.sessions))
     decide = python_policies(scenario, spec)
+    gauges = Gauges(spec) if watch or scenario.alarms else None
+    if gauges is not None:
+        processes = (*processes, gauges.watch)
     if engine == "reference":
         from voicesim.engine.reference import run_reference
 
@@ -79,7 +86,7 @@ def simulate(
             env.process(process(env, pool))
         env.run(until=env.at(spec.end))
         record, tape = record_of(pool), pool.tape
-    return Run(scenario, profile, spec, tape, record)
+    return Run(scenario, profile, spec, tape, record, gauges)
 
 
 def callers_of(scenario: Scenario, replication: int, sessions: int) -> np.ndarray:

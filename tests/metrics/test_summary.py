@@ -7,7 +7,6 @@ from tests import small
 from voicesim.engine import layout as at
 from voicesim.listener.definitions import underruns
 from voicesim.metrics import summary, tables
-from voicesim.metrics.alarms import alarm_time, trailing
 from voicesim.scenario import load
 from voicesim.simulation import simulate
 
@@ -129,19 +128,6 @@ def test_quantiles_of_a_ratio_histogram():
     assert low == pytest.approx(1.0 + 0.99 * (edges[one + 1] - 1.0))
     assert high == pytest.approx(edges[one + 1])
     assert np.isnan(empty)
-
-
-def test_alarm_needs_the_whole_window():
-    assert trailing(np.array([1, 1, 0, 1, 1, 1]), 3).tolist() == [1, 2, 2, 2, 2, 3]
-
-
-def test_alarm_time_on_a_planted_gap(tmp_path):
-    run, *_ = measure(tmp_path)
-    run.record.gaps[:] = 0
-    bucket = np.searchsorted(at.quantile_edges(at.COARSE_PER_OCTAVE), 1.5)
-    run.record.gaps[20, bucket] = 5
-    assert alarm_time(run, "chunk_gap_p99", 10.0, 1.0) == 21.0
-    assert alarm_time(run, "chunk_gap_p99", 10.0, 2.0) is None
 
 
 def test_interval_over_replications():

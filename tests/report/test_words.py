@@ -71,6 +71,12 @@ def test_signals():
     }
     both = words.signals({**metrics(), "alarm_fired_s": rules})
     assert both[2] == "the alarm on waiting callers went off at 20.0 min"
+    rules = {"kv_cache_above_0.9": {"mean": None}, "running: Many": {"mean": 90.0}}
+    others = words.signals({**metrics(), "alarm_fired_s": rules})[2:]
+    assert others == [
+        "the alarm kv_cache_above_0.9 never went off",
+        "the alarm running: Many went off at 1.5 min",
+    ]
     assert words.signals(metrics(alarm_lead_s=None)) == [gauge, silent]
     late = words.signals(metrics(alarm_lead_s=-12.0))[1]
     assert late == "the p99 chunk-gap alarm fired too late, 12 s after the first stall"

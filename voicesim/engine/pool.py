@@ -284,6 +284,12 @@ class Pool:
             t = min(t, float(self.section(at.OF_ARRIVAL)[n, 0]))
         return t
 
+    def gauges(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """Running, num_requests_waiting and free KV blocks by engine; preemptions so far."""
+        engines = self.section(at.O_ENGINE)
+        columns = (engines[:, c] for c in (at.E_RUNNING, at.E_GAUGE, at.E_FREE))
+        return (*columns, int(self.I[at.H_PREEMPTIONS]))  # type: ignore[return-value]
+
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain)."""
         set_open(self.F, self.I, replica, int(is_open))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, chi2, norm
 from scipy.stats import t as student
 
 from voicesim.metrics.warmup import Truncation, mser5
@@ -192,6 +192,45 @@ def quantile_interval(values: Any, q: float, level: float = LEVEL) -> tuple[floa
     x = np.sort(np.asarray(values, float))
     ranks = quantile_ranks(len(x), q, level)
     return None if ranks is None else (float(x[ranks[0] - 1]), float(x[ranks[1] - 1]))
+
+
+# --- shares and counts ------------------------------------------------------------------------
+
+
+def wilson(hits: int, n: int, level: float = LEVEL) -> tuple[float, float]:
+    """Wilson's interval (1927) of a share of n independent yes-or-no answers; (0, 1) of none."""
+    if n == 0:
+        return 0.0, 1.0
+    z = float(norm.ppf(0.5 + level / 2))
+    centre = (hits + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * np.sqrt(hits * (n - hits) / n + z * z / 4)
+    return max(float(centre - half), 0.0), min(float(centre + half), 1.0)
+
+
+def poisson_interval(count: int, level: float = LEVEL) -> tuple[float, float]:
+    """Garwood's exact interval (1936) of the mean of a Poisson law of which ``count`` was seen."""
+    tail = (1.0 - level) / 2
+    low = float(chi2.ppf(tail, 2 * count)) / 2 if count else 0.0
+    return low, float(chi2.ppf(1.0 - tail, 2 * count + 2)) / 2
+
+
+def bootstrap_ratio(
+    tops: Any, bottoms: Any, level: float = LEVEL, draws: int = 2000
+) -> tuple[float, float] | None:
+    """Percentile interval of sum(tops) / sum(bottoms), whole replications drawn again.
+
+    The draws are the same every time.  None where nothing varies or a draw may have bottom 0.
+    """
+    a, b = np.asarray(tops, float), np.asarray(bottoms, float)
+    keep = b > 0
+    a, b = a[keep], b[keep]
+    if len(a) < 2 or _sd(a / b) == 0.0:
+        return None
+    again = np.random.default_rng(0).integers(len(a), size=(draws, len(a)))
+    ratios = a[again].sum(axis=1) / b[again].sum(axis=1)
+    tail = (1.0 - level) / 2
+    low, high = np.quantile(ratios, (tail, 1.0 - tail))
+    return float(low), float(high)
 
 
 # --- one long run -----------------------------------------------------------------------------

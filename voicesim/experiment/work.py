@@ -68,10 +68,7 @@ def play(job: Job) -> dict[str, Any]:
 
     callers: see ``study.callers``.
     """
-    if job.path and job.path not in sys.path and Path(job.path).is_dir():
-        sys.path.insert(0, job.path)
-    whole = _at_home(job)
-    runs = [simulate(part, job.replication) for part in whole.apart()]
+    whole, runs = runs_of(job)
     result = {
         "metrics": fleet.metrics_of([fleet.part_of(run) for run in runs], whole),
         "warnings": [w for run in runs for w in warnings_of(run, job.variant)],
@@ -80,6 +77,15 @@ def play(job: Job) -> dict[str, Any]:
         "events": sum(int(run.record.counters.get("events", 0)) for run in runs),
     }
     return dict(json.loads(json.dumps(result, allow_nan=False)))  # as a kept run is read
+
+
+def runs_of(job: Job, watch: bool = False) -> tuple[Scenario, list[Run]]:
+    """The scenario of a job where its files are, and the run of each of its pools; watch: see
+    ``simulate``."""
+    if job.path and job.path not in sys.path and Path(job.path).is_dir():
+        sys.path.insert(0, job.path)
+    whole = _at_home(job)
+    return whole, [simulate(part, job.replication, watch=watch) for part in whole.apart()]
 
 
 def live_of(runs: list[Run]) -> list[float]:

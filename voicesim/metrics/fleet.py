@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from voicesim.engine.gauges import Gauges
 from voicesim.engine.layout import B_WAITING_MAX
 from voicesim.engine.record import RunRecord
 from voicesim.metrics import tables
@@ -21,8 +22,8 @@ from voicesim.simulation import Run
 COLUMNS = {
     "calls": ["session", "arrival_s", "outcome", "accepted", "measured", "clean", "audible_stalls"],
     "streams": [
-        "session", "outcome", "requested_s", "started_s", "chunks", "audio_s", "stall_largest_s",
-        "stall_total_s",
+        "session", "outcome", "requested_s", "admitted_s", "started_s", "chunks", "audio_s",
+        "stall_largest_s", "stall_total_s",
     ],
 }  # fmt: skip
 """What ``metrics.summary`` reads of the tables."""
@@ -112,4 +113,6 @@ def together(runs: Sequence[Run], whole: Scenario) -> Run:
         now=max(r.now for r in records),
     )  # fmt: skip
     spec = replace(runs[0].spec, engines=sum(r.spec.engines for r in runs))
-    return replace(runs[0], scenario=whole, spec=spec, record=record)
+    watched = [r.gauges for r in runs if r.gauges is not None]
+    gauges = Gauges.beside(watched, spec) if watched else None
+    return replace(runs[0], scenario=whole, spec=spec, record=record, gauges=gauges)

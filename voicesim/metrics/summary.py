@@ -8,7 +8,9 @@ import pandas as pd
 from scipy.stats import t as student
 
 from voicesim.engine.cost import HOST, HOST_PER_CHUNK
-from voicesim.metrics.alarms import alarm_time
+from voicesim.metrics.alarms import watch
+from voicesim.metrics.observed import observe
+from voicesim.metrics.promql import Clock
 from voicesim.metrics.tables import quantile_rows
 from voicesim.simulation import Run
 
@@ -22,6 +24,7 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
     busy_share is a dictionary by stage.
     """
     scenario = run.scenario
+    fired = alarms_fired(run, streams)
     calls = calls[calls["arrival_s"] >= scenario.warmup]
     streams = streams[streams["session"].isin(calls["session"])]
     outcome = calls["outcome"].value_counts()
@@ -60,8 +63,8 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
         "busy_share": busy_shares(run),
         "waiting_at_first_stall": float(run.record.first_stall_waiting) if stalled else None,
         "first_stall_s": run.record.first_stall if stalled else None,
-        "alarm_lead_s": alarm_lead(run),
-        "alarm_fired_s": alarms_fired(run),
+        "alarm_lead_s": alarm_lead(run, fired),
+        "alarm_fired_s": fired,
         "not_measured": float(len(accepted) - len(measured)),
         "preemptions": float(run.record.counters["preemptions"]),
         "gpu_cost": cost,
@@ -96,21 +99,31 @@ def busy_shares(run: Run) -> dict[str, Value]:
     return {"decode": busy["decode"], "host": host, "codec": codec}
 
 
-def alarm_lead(run: Run) -> Value:
-    """Seconds from the p99 chunk-gap alarm to the first audible stall; negative: it came late."""
-    rules = [a for a in run.scenario.alarms if a.metric == "chunk_gap_p99"]
-    if not rules or not np.isfinite(run.record.first_stall):
-        return None
-    fired = alarm_time(run, "chunk_gap_p99", rules[0].over, rules[0].above)
-    return None if fired is None else run.record.first_stall - fired
+def alarms_fired(run: Run, streams: pd.DataFrame) -> dict[str, Value]:
+    """When each alarm of the scenario first fires after the warm-up (s); None: never.
+
+    As a Prometheus that scrapes and evaluates in every bin has it.
+    """
+    if not run.scenario.alarms:
+        return {}
+    seen, clock = observe(run, streams), Clock(run.spec.resolution)
+    found: dict[str, Value] = {}
+    for rule in run.scenario.alarms:
+        spells = watch(seen, rule, clock).spells(seen.warmup)
+        name = f"{rule.metric}: {rule.name}" if rule.name else rule.label
+        found[name] = float(spells[0, 0]) if len(spells) else None
+    return found
 
 
-def alarms_fired(run: Run) -> dict[str, Value]:
-    """When each alarm of the scenario first went off (s); None: never."""
-    return {
-        f"{a.metric}_over_{a.over:g}s_above_{a.above:g}": alarm_time(run, a.metric, a.over, a.above)
-        for a in run.scenario.alarms
-    }
+def alarm_lead(run: Run, fired: dict[str, Value]) -> Value:
+    """Seconds from the first chunk-gap alarm of the list to the first audible stall; negative: it
+    came late."""
+    gap = next((t for name, t in fired.items() if name.startswith("chunk_gap_p99")), None)
+    return (
+        run.record.first_stall - gap
+        if gap is not None and run.record.first_stall < np.inf
+        else None
+    )
 
 
 def gpu_cost(run: Run) -> Value:

@@ -168,15 +168,16 @@ def signals(metrics: Mapping[str, Any], replications: int = 1) -> list[str]:
         lines.append(f"the p99 chunk-gap alarm fired too late, {late} after the first stall")
     else:
         lines.append(f"the p99 chunk gap had crossed its alarm {duration(lead)} before{average}")
-    lines += [_fired(name, mean(rules, name)) for name in rules if name.startswith("waiting")]
-    return lines
+    others = [name for name in rules if not name.startswith("chunk_gap_p99")]
+    return lines + [_fired(name, mean(rules, name)) for name in others]
 
 
 def _fired(rule: str, at: float | None) -> str:
-    """When an alarm on the waiting gauge went off, if ever."""
+    """When an alarm on something else than the chunk gap went off, if ever."""
+    what = "on waiting callers" if rule.startswith("waiting") else rule
     if at is None:
-        return "the alarm on waiting callers never went off"
-    return f"the alarm on waiting callers went off at {at / 60:.1f} min"
+        return f"the alarm {what} never went off"
+    return f"the alarm {what} went off at {at / 60:.1f} min"
 
 
 def groups(lines: Sequence[str], variants: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """The file a user writes: its schema, units, overrides, presets, and errors with line numbers."""
 
 from .errors import Problem, ScenarioErrors
-from .loader import ScenarioFile, load, loads
+from .loader import ScenarioFile, load, load_rules, loads
 from .schema import Scenario
 from .units import Distribution
 
@@ -12,5 +12,6 @@ __all__ = [
     "ScenarioErrors",
     "ScenarioFile",
     "load",
+    "load_rules",
     "loads",
 ]

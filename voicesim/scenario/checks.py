@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from .alarms import Alarm, clashes, narrow
 from .arrivals import WINDOW, Burst, Closed, Diurnal, Surge, Trace
 from .cluster import Gpu
 from .errors import Path, bare, branches, is_model, meant, shown, unknown
@@ -101,6 +102,7 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
     yield from _crowd(s.workload, s.horizon)
     yield from _cluster(s.cluster)
     yield from _coupled(s)
+    yield from alarms(s.alarms, s)
     player = s.listener.player
     need = max((x for x in (player.prebuffer, player.rebuffer) if x is not HOLE), default=0.0)
     if player.max_queue is not None and player.max_queue < need:
@@ -115,6 +117,23 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
                     f"{admission.streams} is more than the engine's max_num_seqs "
                     f"({pool.engine.max_num_seqs}), so the cap never bites",
                 )
+
+
+def alarms(rules: Any, s: Any) -> Iterator[tuple[Path, str]]:
+    """What is wrong with rules in this scenario, be they its own or of a file beside it."""
+    at: Path = ("alarms",)
+    for i, name in clashes(rules):
+        yield (*at, i), f"an earlier rule is named {name!r} too; give one of them another name"
+    for i, alarm in enumerate(rules):
+        if not isinstance(alarm, Alarm):
+            continue
+        if isinstance(s.series.resolution, float) and (text := narrow(alarm, s.series.resolution)):
+            yield (*at, i, "over"), f"{text} (series.resolution)"
+        if alarm.metric.startswith("ttfp") and s.listener.player.prebuffer > 0:
+            text = (
+                "with listener.player.prebuffer the first packet is not the first sound; use ttfa"
+            )
+            yield (*at, i, "metric"), text
 
 
 def _named(found: Any) -> dict[str, Any]:

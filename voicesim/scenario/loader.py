@@ -17,6 +17,7 @@ from typing import Any, get_origin
 import yaml
 from pydantic import ValidationError
 
+from .alarms import Alarm, Rules
 from .checks import contradictions, partial, unused
 from .errors import (
     Path,
@@ -80,17 +81,34 @@ def load(
     Raises ScenarioErrors with everything that is wrong.
     """
     path = FilePath(path)
-    name = path.name
+    return loads(_content(path), path, sets, seed, replications)
+
+
+def load_rules(path: str | FilePath) -> list[Alarm]:
+    """Read a file of alert rules: ``alarms:`` as in a scenario.  Raises ScenarioErrors."""
+    path = FilePath(path)
+    tree = read(_content(path), path.name)
+    problems = list(tree.problems)
+    try:
+        rules = Rules.model_validate(tree.data, context={"base": path.parent})
+    except ValidationError as error:
+        found = explain(Rules, error.errors(include_url=False))
+        problems += [tree.problem(where, message) for where, message in found]
+    if problems:
+        raise ScenarioErrors(problems)
+    return rules.alarms
+
+
+def _content(path: FilePath) -> bytes:
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise ScenarioErrors([Problem(name, 0, "", f"is larger than {MOST_BYTES} bytes")])
-        content = path.read_bytes()
+            raise ScenarioErrors([Problem(path.name, 0, "", f"is larger than {MOST_BYTES} bytes")])
+        return path.read_bytes()
     except (OSError, ValueError) as error:
         words = getattr(error, "strerror", None) or str(error)
         if isinstance(error, FileNotFoundError):
             words += near_file(str(path), [FilePath()])
         raise ScenarioErrors([Problem(str(path), 0, "", f"cannot be read: {words}")]) from None
-    return loads(content, path, sets, seed, replications)
 
 
 def loads(

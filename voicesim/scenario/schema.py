@@ -7,25 +7,17 @@ numbers once read: seconds, events per second, bytes, money per hour.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    WithJsonSchema,
-    field_serializer,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, model_validator
 from pydantic_core.core_schema import ValidationInfo
 
+from .alarms import Alarm
 from .cluster import Cluster
-from .errors import shown, wrong
 from .part import Part
 from .policies import Policies
-from .units import Duration, PositiveDuration, Seed, UpTo10K, real
+from .units import Duration, PositiveDuration, Seed, UpTo10K
 from .workload import Workload
 
 
@@ -76,37 +68,6 @@ class Slo(Part):
     no_stall_over: Duration = Field(
         default=0.1, description="The longest stall forgiven (s); default 100ms."
     )
-
-
-def _threshold(value: Any, info: ValidationInfo) -> float:
-    metric = info.data.get("metric")
-    ratio = re.fullmatch(r"(.+)x_chunk", value) if isinstance(value, str) else None
-    if metric == "chunk_gap_p99" and not ratio:
-        raise wrong(
-            "expected a multiple of the chunk's audio such as 1.0x_chunk; found " + shown(value)
-        )
-    if metric == "waiting" and ratio:
-        raise wrong(f"x_chunk is for chunk_gap_p99 only; found {shown(value)}")
-    return real(0)(ratio[1] if ratio else value)
-
-
-class Alarm(Part):
-    """A signal that goes off when a metric stays above a threshold."""
-
-    metric: Literal["chunk_gap_p99", "waiting"] = Field(
-        description="99 % point of the gaps between chunks, or number of waiting callers."
-    )
-    over: PositiveDuration = Field(description="Window the metric is taken over (s).")
-    above: Annotated[
-        float, BeforeValidator(_threshold), WithJsonSchema({"type": ["number", "string"]})
-    ] = Field(
-        description="Threshold: for chunk_gap_p99 a multiple of the chunk's audio (1.0x_chunk), "
-        "for waiting a number of callers."
-    )
-
-    @field_serializer("above")
-    def _written(self, above: float) -> Any:
-        return f"{above}x_chunk" if self.metric == "chunk_gap_p99" else above
 
 
 class Series(Part):

@@ -398,6 +398,15 @@ class World:
             row[at.B_QUEUED] = sum(len(e.codec.queue) for e in self.engines)
             row[at.B_GATEWAY] = len(self.gateway)
 
+    def gauges(self) -> tuple[list[int], list[int], np.ndarray, int]:
+        """Running, num_requests_waiting and free KV blocks by engine; preemptions so far."""
+        return (
+            [len(e.running) for e in self.engines],
+            [e.waiting_gauge for e in self.engines],
+            np.array([e.free_blocks for e in self.engines]),
+            self.counters["preemptions"],
+        )
+
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain)."""
         self.engines[replica].open = is_open

@@ -1,0 +1,276 @@
+"""The ``alarms`` command: progress, the ranked table, verdicts in words, and the folder."""
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from voicesim import terminal
+from voicesim.engine.spec import NoProgressError
+from voicesim.experiment.alarms import SHIPPED, Backtest, backtest
+from voicesim.experiment.backends import WorkerDied
+from voicesim.experiment.backtest import EARLY, LATE, MISSED, WARNED, Finding
+from voicesim.experiment.metrics import ExperimentError
+from voicesim.experiment.work import Job
+from voicesim.files import write_whole
+from voicesim.metrics.prometheus import openmetrics, rules_file, rules_test, threshold
+from voicesim.policy.python import PolicyError
+from voicesim.report import words
+from voicesim.report.alarms_figure import alarms_figure
+from voicesim.scenario import ScenarioErrors, ScenarioFile, load, load_rules
+from voicesim.scenario.alarms import Alarm
+
+FILES = "alarms.json, alarms.png, rules.yaml, rules_test.yaml, series.om, runs/"
+
+
+def alarms_command(
+    path: Path,
+    rules: str | None,
+    sets: Sequence[str],
+    seed: int | None,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
+) -> int:
+    """Back-test; the exit code: 0, 1 workers lost, 2 bad input, 130 interrupted."""
+    terminal.stop_on_sigterm()
+    folder = out or Path("runs") / f"{path.stem}-alarms"
+    shown = _Progress(quiet)
+    try:
+        file = load(path, sets=sets, seed=seed)
+        chosen, source = _rules(file, rules, asked["variants"])
+        if folder.exists() and not folder.is_dir():
+            raise ExperimentError(f"--out {folder}: is a file")
+        answer = backtest(file, chosen, source, out=folder, progress=shown.show, **asked)
+        write(answer, folder)
+    except (ScenarioErrors, ExperimentError) as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    except (PolicyError, NoProgressError) as problem:
+        print(f"{path}: {problem}", file=sys.stderr)
+        return 2
+    except OSError as problem:
+        print(f"--out {folder}: cannot be written: {problem.strerror}", file=sys.stderr)
+        return 2
+    except WorkerDied as problem:
+        print(f"{problem}; finished runs are kept in {folder}/", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(
+            f"interrupted: {shown.runs} finished runs are kept in {folder}/; the same command "
+            "goes on from here",
+            file=sys.stderr,
+        )
+        return 130
+    if as_json:
+        print(json.dumps(answer.as_dict(), indent=2, allow_nan=False))
+    elif not quiet:
+        console = terminal.console()
+        print_alarms(answer, console)
+        console.print(f"wrote {folder}/ ({FILES})", highlight=False, soft_wrap=True)
+    return 0
+
+
+def _rules(
+    file: ScenarioFile, given: str | None, variants: Sequence[str]
+) -> tuple[list[Alarm], str]:
+    """The rules of --rules, else the scenario's, else the shipped ones; and where from."""
+    if given is not None and given != "shipped":
+        return load_rules(given), Path(given).name
+    own = [s.alarms for v, s in file.variants.items() if not variants or v in variants]
+    if given is None and any(own):
+        if any(each != own[0] for each in own):
+            raise ExperimentError(
+                f"{file.path.name}: alarms: the variants have different ones; give one list with "
+                "--rules FILE"
+            )
+        return own[0], file.path.name
+    return load_rules(SHIPPED), f"{SHIPPED.name} (shipped)"
+
+
+def write(answer: Backtest, folder: Path) -> None:
+    """Everything but the runs; the series are of replication 0 of the first variant."""
+    variant = answer.findings[0].variant
+    clock = answer.asked.clock(answer.file.variants[variant])
+    seen, rules = answer.seen[variant, 0], answer.asked.rules
+    texts = {
+        "rules.yaml": rules_file(rules, clock),
+        "rules_test.yaml": rules_test(seen, rules, clock),
+        "series.om": openmetrics(seen, clock),
+        "alarms.json": json.dumps(answer.as_dict(), indent=2, allow_nan=False) + "\n",
+    }
+    for name, text in texts.items():
+        write_whole(folder / name, text.encode())
+    write_whole(folder / "alarms.png", alarms_figure(answer))
+
+
+class _Progress:
+    """A line per finished run on stderr; on a terminal one line that counts."""
+
+    def __init__(self, quiet: bool):
+        self.runs = 0
+        self._quiet = quiet
+        self._live = sys.stderr.isatty()
+
+    def show(self, done: int, wanted: int, last: Job | None) -> None:
+        """One more run, or (None) those that were there already."""
+        self.runs = done
+        if self._quiet or (last is None and not done):
+            return
+        what = "runs found in the folder" if last is None else f"{last.variant} {last.replication}"
+        begin, end = ("\r\033[K", "\n" if done == wanted else "") if self._live else ("", "\n")
+        print(f"{begin}[{done}/{wanted}] {what}", end=end, file=sys.stderr, flush=True)
+
+
+# --- in words ---------------------------------------------------------------------------------
+
+
+def print_alarms(found: Backtest, console: Console) -> None:
+    """Print the ranked rules of each variant, what they mean, and the method."""
+    base = found.file.variants[found.file.baseline]
+    console.print()
+    console.print(Text(base.title or found.file.path.stem, "bold"))
+    console.print()
+    console.print(_table(found))
+    console.print()
+    for variant in dict.fromkeys(f.variant for f in found.findings):
+        console.print(Text(f"{variant}: {_gauge(found, variant)}", "bold"))
+        for line in sentences(found, variant):
+            console.print(Text(f"  {line}"))
+    console.print()
+    for line in words.groups(found.warnings, list(found.file.variants)):
+        console.print(Text(f"warning: {line}", "yellow"))
+    console.print(Text(_method(found), "dim"))
+
+
+def rule_of(found: Backtest, each: Finding) -> Alarm:
+    """The rule that a finding is about."""
+    return next(rule for rule in found.asked.rules if rule.label == each.rule)
+
+
+STYLES = {"warns": "bold green", "silent": "red", "late": "red"}
+
+
+def _table(found: Backtest) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("variant", "rule", "verdict"):
+        table.add_column(name, overflow="fold")
+    for name in ("lead", "warned", "unwarned", "false/h"):
+        table.add_column(name, justify="right", no_wrap=True)
+    previous = ""
+    for variant in dict.fromkeys(f.variant for f in found.findings):
+        for f in found.of(variant):
+            table.add_row(
+                "" if variant == previous else variant,
+                f.rule,
+                Text(f.verdict, STYLES.get(f.verdict, "")),
+                _lead(f),
+                f"{f.first[WARNED]} of {f.stalled}" if f.stalled else words.NOT_MEASURED,
+                f"{f.unwarned} of {f.all.total()}" if f.stalled else words.NOT_MEASURED,
+                f"{words.amount(f.false_per_hour)} ({_range(f.false_range)})",
+            )
+            previous = variant
+    return table
+
+
+def _lead(f: Finding) -> str:
+    if f.lead is None:
+        return words.NOT_MEASURED
+    text = _seconds(f.lead)
+    if f.lead_range is None or set(f.lead_range) == {f.lead}:
+        return text
+    return f"{text} ({' .. '.join(map(_seconds, f.lead_range))})"
+
+
+def _seconds(lead: float) -> str:
+    return "none" if math.isinf(lead) else words.duration(lead)
+
+
+def _range(interval: tuple[float, float]) -> str:
+    return " .. ".join(words.amount(x) for x in interval)
+
+
+def _gauge(found: Backtest, variant: str) -> str:
+    """What num_requests_waiting showed at the first stall of each run."""
+    read = found.gauge_at_first_stall(variant)
+    if not read:
+        return f"no audible stall in {_runs(found.asked.replications)}"
+    zero = sum(value == 0 for value in read)
+    most = f", at most {max(read)} in the others" if zero < len(read) else ""
+    stalled = f"{zero} of {_runs(len(read))}"
+    return f"the waiting gauge reads 0 at the first audible stall in {stalled}{most}"
+
+
+def sentences(found: Backtest, variant: str) -> Iterator[str]:
+    """The rules of a variant in words, the best first; those with nothing to say together."""
+    quiet = []
+    for f in found.of(variant):
+        if f.stalled or f.raised:
+            yield sentence(f, rule_of(found, f))
+        else:
+            quiet.append(f.rule)
+    if quiet:
+        yield f"{', '.join(quiet)}: no alarm"
+
+
+def sentence(f: Finding, rule: Alarm) -> str:
+    """A finding in words."""
+    side = ">" if rule.below is None else "<"
+    what = f"{f.rule} ({rule.signal.title} {side} {threshold(rule)})"
+    return f"{what} {_outcome(f)}{_false(f)}"
+
+
+def _outcome(f: Finding) -> str:
+    if not f.stalled:
+        return "had no stall to warn of"
+    parts = []
+    if f.first[WARNED]:
+        low = words.percent(f.warned_range[0])
+        parts.append(
+            f"warns {_middle(f, 1)} before the first audible stall in {f.first[WARNED]} of "
+            f"{_runs(f.stalled)} (in at least {low} of all)"
+        )
+    if f.first[EARLY]:
+        parts.append(f"had been on for longer than the horizon in {f.first[EARLY]}")
+    if f.first[LATE]:
+        parts.append(f"comes {_middle(f, -1)} late in {f.first[LATE]}")
+    if f.first[MISSED]:
+        parts.append(f"is silent in {f.first[MISSED]}")
+    text = ", ".join(parts)
+    return text if f.first[WARNED] else f"{text} of {_runs(f.stalled)}"
+
+
+def _middle(f: Finding, sign: int) -> str:
+    """Median of the leads before (+1) or after (-1) the first stall."""
+    leads = [x for x in f.leads if math.isfinite(x) and (x >= 0) == (sign > 0)]
+    return words.duration(abs(float(np.median(leads))))
+
+
+def _runs(n: int) -> str:
+    return f"{n} run" + ("" if n == 1 else "s")
+
+
+def _false(f: Finding) -> str:
+    high = words.amount(f.false_range[1])
+    if not f.false:
+        return f"; no false alarm (fewer than {high} an hour)"
+    return f"; {words.amount(f.false_per_hour)} false alarms an hour ({_range(f.false_range)})"
+
+
+def _method(found: Backtest) -> str:
+    asked = found.asked
+    return (
+        f"Rules of {asked.source}, scraped every {asked.scrape:g} s and evaluated every "
+        f"{asked.evaluate:g} s as Prometheus does, over {_runs(asked.replications)}. A warning is "
+        f"an alarm raised within {words.duration(asked.horizon)} before the first of a row of "
+        "stalls; it is false if no audible stall is within that time of it, before or after. "
+        "Lead: median over runs with a stall, none where there was no warning. Intervals 95 %."
+    )
