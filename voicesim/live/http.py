@@ -25,7 +25,7 @@ def new_client(timeout: float, key: str | None) -> httpx.AsyncClient:
     if key:
         headers["authorization"] = f"Bearer {key}"
     return httpx.AsyncClient(
-        timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_S), pool=None),
+        timeout=httpx.Timeout(timeout, connect=CONNECT_S, pool=None),
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
         follow_redirects=False,
         trust_env=False,

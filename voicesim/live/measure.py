@@ -52,6 +52,7 @@ class Played:
     lag_max: float = 0.0
     busy: float = 0.0
     warning: str | None = None
+    ended: bool = False
 
     def hear(self, exchange: Exchange, token_audio: float | None) -> None:
         """Take in a request that ended well."""
@@ -197,6 +198,7 @@ async def _run(
         for task in beside:
             task.cancel()
         _finish(played, lag)
+        show(played)
 
 
 async def _show(played: Played, lag: Lag, show: Show) -> None:
@@ -207,7 +209,7 @@ async def _show(played: Played, lag: Lag, show: Show) -> None:
 
 
 def _finish(played: Played, lag: Lag) -> None:
-    played.seconds, played.busy = played.clock.now(), lag.busy()
+    played.seconds, played.busy, played.ended = played.clock.now(), lag.busy(), True
     played.lag_p50, played.lag_p99 = lag.quantile(0.5), lag.quantile(0.99)
     played.lag_max = lag.quantile(1.0)
     played.warning = bottleneck(played.lag_p99, played.busy, played.gaps)

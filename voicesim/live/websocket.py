@@ -52,7 +52,7 @@ class TextToAudio:
         try:
             async with _Straight(
                 self.url, additional_headers=self.headers, proxy=None, compression=None,
-                max_size=None, open_timeout=min(CONNECT_S, self.timeout), close_timeout=1.0,
+                max_size=None, open_timeout=CONNECT_S, close_timeout=1.0,
             ) as socket:  # fmt: skip
                 if socket.response is not None:
                     found = socket.response.headers

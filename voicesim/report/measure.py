@@ -19,6 +19,9 @@ from voicesim.metrics.summary import nearest_rank
 from voicesim.report import words
 from voicesim.runfolder import FolderError
 
+UNTOLD = ("interrupted", "failed")
+"""Ends of a run that have a line of their own."""
+
 
 def measure_command(url: str, options: Mapping[str, Any], out: Path | None, quiet: bool) -> int:
     """Measure, write, print; returns the exit code: 0, 2 for bad input (nothing is sent), 1 if the
@@ -28,6 +31,7 @@ def measure_command(url: str, options: Mapping[str, Any], out: Path | None, quie
         from voicesim.live.measure import Measurement, Played, measure
         from voicesim.live.plan import read_plan
         from voicesim.live.record import Recorder
+        from voicesim.live.target import SPEECH
     except ModuleNotFoundError as error:
         print(f"measure needs {error.name}: pip install 'voicesim[live]'", file=sys.stderr)
         return 2
@@ -44,6 +48,8 @@ def measure_command(url: str, options: Mapping[str, Any], out: Path | None, quie
     def show(played: Played) -> None:
         if isinstance(live, Status):
             live.update(Text(now_playing(played)))
+        elif not quiet and played.ended and played.outcome.stopped not in UNTOLD:
+            print(now_playing(played), file=sys.stderr, flush=True)  # a log: a line for each run
 
     try:
         with live or nullcontext():
@@ -55,13 +61,20 @@ def measure_command(url: str, options: Mapping[str, Any], out: Path | None, quie
         recorder.discard()
         print(f"--out {target}: {problem.strerror or problem}", file=sys.stderr)
         return 2
-    except BaseException:
+    except BaseException as problem:
         recorder.discard()
+        if isinstance(problem, KeyboardInterrupt):
+            print("interrupted: nothing was kept", file=sys.stderr)
+            return 130
         raise
     if not kept:
         recorder.discard()
     else:
         print_measurement(found.runs, plan.tokens, terminal.console(quiet))
+        if plan.target.protocol == SPEECH and plan.gather and not quiet:
+            print(
+                f"chunks of a raw body are network reads, joined within {1000 * plan.gather:g} ms"
+            )
         if not quiet:
             names = f"manifest.json, {recorder.rows_name}, sessions.csv"
             print(f"wrote {target}/ ({names}): {recorder.streams} requests")
