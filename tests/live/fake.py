@@ -43,7 +43,7 @@ class Fake:
     def __init__(self, answer):
         self.answer, self.seen, self.lock = answer, [], threading.Lock()
         self.now = self.most = 0
-        self.gets = {}
+        self.gets = {}  # by path: JSON, or a URL to redirect to
         fake = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -56,7 +56,9 @@ class Fake:
             def do_GET(self):
                 found = fake.gets.get(self.path)
                 content = json.dumps(found).encode()
-                self.send_response(200 if found else 404)
+                self.send_response(307 if isinstance(found, str) else 200 if found else 404)
+                if isinstance(found, str):
+                    self.send_header("location", found)
                 self.send_header("content-length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)

@@ -316,6 +316,15 @@ def test_a_redirect_is_not_followed(out):
         assert other.seen == []
 
 
+def test_a_websocket_is_not_redirected_either(out):
+    with FakeSocket(speak) as other, Fake(None) as server:
+        server.gets = {"/speech": other.url}
+        url = f"ws://{server.host}/speech"
+        failed(measure(url, out), out, "HTTP 307: redirects (never followed)")
+        assert other.seen == []
+        failed(measure(f"ws://{server.host}/none", out), out, "HTTP 404: no WebSocket here")
+
+
 def test_one_request_that_fails_is_left_out_and_told(out):
     def answer(number, body):
         return Answer([(0.0, pcm(80))], cut=number == 3)
@@ -399,6 +408,16 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_sent(out, options, s
 def test_a_foreign_host_must_be_named(out):
     result = measure("http://tts.example.com/v1/audio/speech", out)
     assert result.exit_code == 2 and "add --host-ok tts.example.com" in result.output
+
+
+def test_without_its_packages_the_command_says_what_to_install(out):
+    code = (
+        "import sys; sys.modules['httpx'] = None; from voicesim.report.measure import *; "
+        f"sys.exit(measure_command('http://localhost/v1/completions', {{}}, {str(out)!r}, False))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.strip() == "measure needs httpx: pip install 'voicesim[live]'"
 
 
 def test_a_measurement_is_never_replaced(out):
