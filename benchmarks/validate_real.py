@@ -87,11 +87,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--levels", default="1,2,4,8,16,32")
     parser.add_argument("--level-time", default="8s")
     parser.add_argument("--rounds", type=int, default=3, help="of a ladder and a Poisson run")
-    parser.add_argument("--rate", default="4/s")
-    parser.add_argument("--duration", default="30s")
+    parser.add_argument("--rate", default="2/s")
+    parser.add_argument("--duration", default="40s")
     parser.add_argument("--tokens", default="50..400")
     parser.add_argument("--prompt-tokens", default="20..120")
-    parser.add_argument("--token-audio", default="20ms")
+    parser.add_argument("--token-audio", default="40ms")
     return parser.parse_args()
 
 
