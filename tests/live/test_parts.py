@@ -8,7 +8,7 @@ import pytest
 from tests.live.fake import event, pcm, wav_header
 from voicesim.live.errors import EndpointError, LiveError
 from voicesim.live.exchange import Clock, Exchange
-from voicesim.live.lag import bottleneck
+from voicesim.live.lag import bottleneck, bunched
 from voicesim.live.load import Steady, instants
 from voicesim.live.pcm import AudioFormat, Meter, check_audio, format_of
 from voicesim.live.sse import Events
@@ -219,3 +219,10 @@ def test_a_late_client_says_so():
     assert bottleneck(0.007, 0.1, [0.08]) is None
     assert "9.0 ms late" in bottleneck(0.009, 0.1, [0.08])
     assert "90% of a core" in bottleneck(0.0, 0.9, [])
+
+
+def test_tokens_that_came_together():
+    """Mean gap 25 ms, so less than 2.5 ms is together: two of four."""
+    assert bunched([0.049, 0.001, 0.0, 0.05]) == 0.5
+    assert bunched([0.02, 0.03]) == 0.0
+    assert bunched([]) == 0.0

@@ -10,6 +10,8 @@ TICK_S = 0.01
 LATE_S = 0.005
 LATE_SHARE = 0.1
 BUSY = 0.8
+BUNCHED = 0.1
+"""More than this share of bunched tokens, and the run says little about the engine's steps."""
 
 
 class Lag:
@@ -34,6 +36,16 @@ class Lag:
     def quantile(self, q: float) -> float:
         """Seconds late (0 before the first tick)."""
         return float(np.quantile(self.late, q)) if self.late else 0.0
+
+
+def bunched(gaps: Sequence[float]) -> float:
+    """Share of tokens that came less than a tenth of the mean gap after the one before.
+
+    An engine makes one token a step, so tokens that come together waited somewhere: in a server's
+    front end or a client that got no processor.  Their gaps are not step times.
+    """
+    found = np.asarray(gaps, float)
+    return float((found < 0.1 * found.mean()).mean()) if len(found) else 0.0
 
 
 def bottleneck(late_p99: float, busy: float, gaps: Sequence[float]) -> str | None:

@@ -99,6 +99,7 @@ def _run(played: Played) -> dict[str, Any]:
         "errors": dict(Counter(str(e.error) for e in outcome.failed).most_common(20)),
         "stopped_by": outcome.stopped,
         "relative_half_width": None if steady is None else _finite(steady.width),
+        "bunched_share": played.bunched,
         "token_counts_that_differ_from_usage": played.miscounted,
         "client": {
             "lag_p50_s": played.lag_p50,

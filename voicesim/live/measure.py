@@ -12,7 +12,7 @@ from voicesim.live.completions import Completions
 from voicesim.live.errors import EndpointError
 from voicesim.live.exchange import Clock, Exchange
 from voicesim.live.http import new_client
-from voicesim.live.lag import Lag, bottleneck
+from voicesim.live.lag import Lag, bottleneck, bunched
 from voicesim.live.load import Outcome, Steady, closed_loop, instants, poisson
 from voicesim.live.pcm import AudioFormat
 from voicesim.live.plan import Plan
@@ -31,6 +31,7 @@ class Played:
 
     firsts: send to first chunk (s).  gaps: between chunks (s).  paces: audio of a chunk / the gap
     before it.  units: seconds of audio, or tokens.  late: of each request behind its instant (s).
+    bunched: share of tokens that came together (None for audio).
     """
 
     name: str
@@ -51,6 +52,7 @@ class Played:
     lag_p99: float = 0.0
     lag_max: float = 0.0
     busy: float = 0.0
+    bunched: float | None = None
     warning: str | None = None
     ended: bool = False
 
@@ -197,7 +199,7 @@ async def _run(
     finally:
         for task in beside:
             task.cancel()
-        _finish(played, lag)
+        _finish(played, lag, plan.tokens)
         show(played)
 
 
@@ -208,8 +210,9 @@ async def _show(played: Played, lag: Lag, show: Show) -> None:
         show(played)
 
 
-def _finish(played: Played, lag: Lag) -> None:
+def _finish(played: Played, lag: Lag, tokens: bool) -> None:
     played.seconds, played.busy, played.ended = played.clock.now(), lag.busy(), True
     played.lag_p50, played.lag_p99 = lag.quantile(0.5), lag.quantile(0.99)
     played.lag_max = lag.quantile(1.0)
+    played.bunched = bunched(played.gaps) if tokens else None
     played.warning = bottleneck(played.lag_p99, played.busy, played.gaps)

@@ -149,7 +149,9 @@ def _ended(played: Any) -> str:
 
 
 def warnings(runs: Sequence[Any]) -> list[str]:
-    """Failures, a late client, tokens that were not counted right."""
+    """Failures, a late client, tokens that came in bunches or were not counted right."""
+    from voicesim.live.lag import BUNCHED
+
     found = []
     for played in runs:
         failed = played.outcome.failed
@@ -158,6 +160,11 @@ def warnings(runs: Sequence[Any]) -> list[str]:
             found.append(f"{played.name}: {len(failed)} requests failed and are left out: {said}")
         if played.warning:
             found.append(f"{played.name}: {played.warning}")
+        if played.bunched is not None and played.bunched > BUNCHED:
+            found.append(
+                f"{played.name}: {played.bunched:.0%} of the tokens came together with the one "
+                "before: they waited outside the engine, so gaps are not its step times"
+            )
         if played.miscounted:
             found.append(
                 f"{played.name}: {played.miscounted} replies have another number of tokens than "
