@@ -149,7 +149,7 @@ def test_a_level_keeps_its_places_full_and_no_more(out):
 # --- tokens -------------------------------------------------------------------------------------
 
 
-def test_token_streams_are_what_calibrate_and_validate_read(out):
+def test_token_streams_are_what_validate_reads(out):
     """Events of 1, 2 and 1 tokens.  The second brings two rows at one instant."""
 
     def answer(number, body):
@@ -178,7 +178,6 @@ def test_token_streams_are_what_calibrate_and_validate_read(out):
     times = rows.set_index("token_index")["t_arrival_s"]
     assert (times[1].to_numpy() == times[2].to_numpy()).all()
     assert (times[3].to_numpy() > times[2].to_numpy()).all()
-    assert len(read_samples(out / "tokens.csv")) > 0
     manifest, _ = read(out)
     gaps = rows.groupby(["run_id", "stream_id"])["t_arrival_s"].diff().dropna()
     for run, name in zip(manifest["runs"], ("poisson-40-r1", "poisson-40-r2"), strict=True):
@@ -187,6 +186,18 @@ def test_token_streams_are_what_calibrate_and_validate_read(out):
         assert run["bunched_share"] > 0.1  # one of each five to nine tokens, by the events
     assert "came together with the one before" in result.output.replace("\n", " ")
     assert manifest["server"]["version"] == "9.9" and manifest["model"] == "tiny"
+
+
+def test_a_ladder_of_tokens_is_what_calibrate_reads(out):
+    """One caller: every step has one stream; 13 replies of 4 tokens have 3 gaps each at most."""
+    events = token_events([1] * 4, wait=0.01)
+    with Fake(lambda n, body: Answer(events, "text/event-stream")) as server:
+        more = ("--levels", 1, "--precision", 10, "--tokens", 4)
+        assert measure(server.url("/v1/completions"), out, *more, rate=False).exit_code == 0
+    samples = read_samples(out / "tokens.csv")
+    assert set(samples["batch"]) == {1.0}
+    assert 0 < len(samples) <= 13 * 4
+    assert len(pd.read_csv(out / "tokens.csv")) == 13 * 4
 
 
 def test_tokens_that_are_not_what_the_usage_says(out):
