@@ -119,7 +119,9 @@ def test_wav_and_headers_say_the_format(out, tmp_path):
     }  # fmt: skip
     said = {"x-sample-rate": "12000"}
     with Fake(lambda n, body: Answer([(0.0, pcm(100))], headers=said)) as server:
-        assert measure(server.url(), tmp_path / "h", "--sample-rate", 16_000).exit_code == 0
+        more = ("--sample-rate", 16_000, "--warmup", 0)
+        assert measure(server.url(), tmp_path / "h", *more).exit_code == 0
+    assert read(tmp_path / "h")[0]["audio"]["sample_rate"] == 12_000
     assert set(pd.read_csv(tmp_path / "h" / "chunks.csv")["audio_s"]) == {0.2}
 
 

@@ -13,7 +13,7 @@ from voicesim.live.errors import EndpointError
 from voicesim.live.exchange import Clock, Exchange
 from voicesim.live.http import new_client
 from voicesim.live.lag import Lag, bottleneck, bunched
-from voicesim.live.load import Outcome, Steady, closed_loop, instants, poisson
+from voicesim.live.load import Outcome, Steady, closed_loop, instants, one, poisson
 from voicesim.live.pcm import AudioFormat
 from voicesim.live.plan import Plan
 from voicesim.live.server import describe
@@ -85,6 +85,11 @@ class Measurement:
     failed: str | None = None
     interrupted: bool = False
 
+    def hear(self, exchange: Exchange) -> None:
+        """What the latest good answer said of itself."""
+        if exchange.error is None:
+            self.headers, self.format = exchange.headers, exchange.format
+
 
 Record = Callable[[str, Exchange], None]
 Show = Callable[[Played], None]
@@ -133,7 +138,7 @@ async def _play(plan: Plan, client: Any, found: Measurement, record: Record, sho
         name = f"closed-{places}" if places else f"poisson-{rate:g}-r{index + 1}"
         played = Played(name, places, rate, Clock())
         found.runs.append(played)
-        await _run(plan, index + 1, protocol.ask, played, record, show)
+        await _run(plan, index + 1, protocol.ask, played, found, record, show)
         failed = played.outcome.failed
         if failed and (played.outcome.stopped == "failed" or not played.streams):
             raise EndpointError(str(failed[-1].error))
@@ -152,8 +157,13 @@ async def _warm_up(plan: Plan, ask: Any, found: Measurement) -> None:
     """One at a time, unrecorded; the first failure ends the measurement before it begins."""
     for number in range(plan.warmup):
         exchange = Exchange(number, Clock())
-        await ask(_job(plan, 0, number), exchange)
-        found.headers, found.format = exchange.headers, exchange.format
+        await one(number, exchange, partial(_warm, plan, ask), found.hear)
+        if exchange.error is not None:
+            raise EndpointError(exchange.error)
+
+
+async def _warm(plan: Plan, ask: Any, number: int, exchange: Exchange) -> None:
+    await ask(_job(plan, 0, number), exchange)
 
 
 def _job(plan: Plan, run: int, number: int) -> Job:
@@ -161,7 +171,13 @@ def _job(plan: Plan, run: int, number: int) -> Job:
 
 
 async def _run(
-    plan: Plan, index: int, ask: Any, played: Played, record: Record, show: Show
+    plan: Plan,
+    index: int,
+    ask: Any,
+    played: Played,
+    found: Measurement,
+    record: Record,
+    show: Show,
 ) -> None:
     jobs: dict[int, Job] = {}
 
@@ -179,6 +195,7 @@ async def _run(
         if exchange.error is None:
             played.hear(exchange, plan.token_audio)
             record(played.name, exchange)
+            found.hear(exchange)
 
     if played.places:
         played.steady = Steady(played.places, plan.precision)
