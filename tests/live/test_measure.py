@@ -25,6 +25,7 @@ from tests.live.fake import (
     token_events,
     wav_header,
 )
+from voicesim.calibrate.readers import read as read_measured
 from voicesim.calibrate.readers import read_samples
 from voicesim.cli import app
 from voicesim.experiment.traces import SESSION_COLUMNS, read_sessions, read_trace
@@ -83,6 +84,7 @@ def test_raw_pcm_chunk_by_chunk(out):
         assert set(rows["concurrency"]) == {1}
         assert rows.groupby("stream_id")["t_arrival_s"].is_monotonic_increasing.all()
         sent_before_heard(out, server)
+        assert read_measured(out / "chunks.csv").rows == len(rows)
         manifest, sessions = read(out)
         assert sessions["audio_s"].tolist() == [0.24] * streams
         first = rows[rows["chunk_index"] == 0]
@@ -132,6 +134,10 @@ def test_speech_events(out):
     rows = pd.read_csv(out / "chunks.csv")
     assert rows["audio_s"].tolist() == [0.08, 0.16, 0.02] * rows["stream_id"].nunique()
     assert set(rows["prompt_tokens"]) == {18}
+    seen = read_measured(out / "chunks.csv")  # the reader's own name and columns
+    assert seen.format == "chunk CSV" and seen.rows == len(rows)
+    assert seen.chunks["audio_s"].sum() == pytest.approx(rows["audio_s"].sum())
+    assert seen.requests["request"].nunique() == rows["stream_id"].nunique()
 
 
 def test_a_level_keeps_its_places_full_and_no_more(out):
