@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint bench tutorial clean
+.PHONY: run test lint bench tutorial validate-real clean
 
 run: .venv/run
 	$(BIN)/voicesim run scenarios/holiday_peak.yaml
@@ -22,6 +22,10 @@ tutorial: .venv/dev
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace \
 		--ExecutePreprocessor.record_timing=False docs/tutorial.ipynb
 
+# opt-in: installs a real engine into .venv-vllm and measures it for some minutes
+validate-real: .venv/dev
+	$(BIN)/python benchmarks/validate_real.py
+
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
@@ -34,4 +38,4 @@ tutorial: .venv/dev
 	touch $@ .venv/run
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv .venv-vllm runs

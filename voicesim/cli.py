@@ -324,6 +324,104 @@ def _seconds(option: str, text: str) -> float:
 
 
 @app.command()
+def measure(
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help=".../v1/audio/speech, .../v1/completions or ws://.")
+    ],
+    levels: Annotated[
+        str | None, typer.Option(metavar="LIST", help="A ladder of requests in flight: 1,2,4,8.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Poisson arrivals instead: 1/s.")
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Of a Poisson run; 60s.")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Poisson runs with the same arrivals; 1.")
+    ] = None,
+    level_time: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Of a level at most; 60s.")
+    ] = None,
+    precision: Annotated[
+        float | None, typer.Option(min=0.0, help="Relative half-width that ends a level; 0.05.")
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="speech, completions or websocket; default by the URL.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Default: the server's first.")] = None,
+    voice: Annotated[str | None, typer.Option(help="Voice of the speech.")] = None,
+    format: Annotated[str | None, typer.Option(help="pcm or wav; pcm.")] = None,
+    stream_format: Annotated[str | None, typer.Option(help="audio or sse; audio.")] = None,
+    sample_rate: Annotated[
+        int | None, typer.Option(min=1, help="Of PCM whose server does not say; 24000.")
+    ] = None,
+    sample_width: Annotated[
+        int | None, typer.Option(min=1, max=8, help="Bytes per sample of raw PCM; 2.")
+    ] = None,
+    channels: Annotated[int | None, typer.Option(min=1, help="Of raw PCM; 1.")] = None,
+    gather: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Reads closer than this are one; 2ms.")
+    ] = None,
+    texts: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What to speak, one utterance a line.")
+    ] = None,
+    prompt_tokens: Annotated[
+        str | None, typer.Option(metavar="N..M", help="Prompt of a completion; 32.")
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option(metavar="N..M", help="Tokens of a completion; 50..400.")
+    ] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(help="Prompt ids are drawn below it; 1000.")
+    ] = None,
+    token_budget: Annotated[
+        int | None, typer.Option(min=1, help="The engine's tokens per step, if you know it.")
+    ] = None,
+    token_audio: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Audio of a token, to show a pace.")
+    ] = None,
+    extra: Annotated[
+        str | None, typer.Option(metavar="JSON", help="More fields of every request.")
+    ] = None,
+    warmup: Annotated[
+        int | None, typer.Option(min=0, help="Requests before the first run; 2.")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Longest silence; 30s.")
+    ] = None,
+    max_in_flight: Annotated[
+        int | None, typer.Option(min=1, help="So many end a Poisson run; 512.")
+    ] = None,
+    host_ok: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A host, not this machine, to be loaded.")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(metavar="VARIABLE", help="Holds the key; VOICESIM_API_KEY.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of arrivals and lengths; 1.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="New folder; default runs/measure-..."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Load a real endpoint and write down when every chunk or token arrived."""
+    from voicesim.report.measure import measure_command
+
+    options = dict(
+        levels=levels, rate=rate, duration=duration, repeats=repeats, level_time=level_time,
+        precision=precision, protocol=protocol, model=model, voice=voice, format=format,
+        stream_format=stream_format, sample_rate=sample_rate, sample_width=sample_width,
+        channels=channels, gather=gather, texts=texts, prompt_tokens=prompt_tokens, tokens=tokens,
+        vocabulary=vocabulary, token_budget=token_budget, token_audio=token_audio, extra=extra,
+        warmup=warmup, timeout=timeout, max_in_flight=max_in_flight, host_ok=host_ok,
+        api_key_env=api_key_env, seed=seed,
+    )  # fmt: skip
+    raise typer.Exit(measure_command(url, options, out, quiet))
+
+
+@app.command()
 def calibrate(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Measurements (docs/files.md).")

@@ -164,6 +164,25 @@ def test_the_command_prints_and_writes(files):
     assert "send times are not known" in command(files, sessions=None).output
 
 
+def test_each_of_a_few_settings_gets_every_metric_and_its_spread(files):
+    """Two repeats of one setting, the second 10 % slower, and one run of another."""
+    trace, sessions = made(1)
+    slow, late = trace.assign(run_id="slow"), sessions.assign(run_id="slow")
+    slow["t_arrival_s"] *= 1.1
+    other, sent = made(5, "other", 10)
+    pd.concat([trace, slow, other]).to_csv(files / "t.csv", index=False)
+    pd.concat([sessions, late, sent]).to_csv(files / "s.csv", index=False)
+    said = command(files, "--json", files / "v.json", sessions="s.csv", trace="t.csv").output
+    assert "made (+1)" in said and "spread of" in said
+    for name in ("token gap p50 (ITL)", "token gap p90 (ITL)", "token gap p99 (ITL)", "TTFT p50",
+                 "TTFT p95", "streams that stall", "stalls, all streams"):  # fmt: skip
+        assert sum(line.strip().startswith(name) for line in said.splitlines()) == 2, name
+    rows = json.loads((files / "v.json").read_text())["settings"]
+    spread = {row["setting"]: row["gap_p50_s_spread"] for row in rows}
+    # 1 and 1.1: standard deviation 0.0707, mean 1.05
+    assert spread == {"made (+1)": pytest.approx(0.0673, abs=1e-4), "other": None}
+
+
 def broken(files, change, name="trace.csv"):
     """A copy of the trace or sessions with its lines changed."""
     text = gzip.decompress((files / "trace.csv.gz").read_bytes()).decode()

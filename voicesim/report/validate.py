@@ -24,9 +24,9 @@ def _ms(seconds: float) -> str:
 
 
 SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
-    "gap_p50_s": ("token gap p50", _ms),
-    "gap_p90_s": ("token gap p90", _ms),
-    "gap_p99_s": ("token gap p99", _ms),
+    "gap_p50_s": ("token gap p50 (ITL)", _ms),
+    "gap_p90_s": ("token gap p90 (ITL)", _ms),
+    "gap_p99_s": ("token gap p99 (ITL)", _ms),
     "pace_p50": ("pace p50", words.times),
     "pace_p99": ("pace, slowest 1 %", words.times),
     "ttft_p50_s": ("TTFT p50", _ms),
@@ -40,7 +40,9 @@ BRIEF = (
     ("gap p99, ms", "gap_p99_s", 1000.0, 0),
     ("tokens per s", "tokens_per_s", 1.0, 0),
 )
-"""Columns where a file has several settings: title, metric, scale, decimals."""
+"""Columns where a file has many settings: title, metric, scale, decimals."""
+WHOLE = 4
+"""So many settings get a table of every metric each; more, a row each."""
 
 
 def validate_command(
@@ -80,7 +82,8 @@ def print_validation(
     buffer: int,
     console: Console,
 ) -> None:
-    """One setting: a row per metric.  Several: a row per setting, and the mean error."""
+    """Few settings: a table each, a row per metric.  Many: a row per setting.  Then the mean
+    error."""
     streams = sum(len(run.sent) for s in settings for run in s.runs)
     runs = sum(len(s.runs) for s in settings)
     console.print(
@@ -90,7 +93,12 @@ def print_validation(
             style="dim",
         )
     )
-    console.print(_one(settings[0]) if len(settings) == 1 else _several(settings))
+    if len(settings) > WHOLE:
+        console.print(_several(settings))
+    for setting in settings if len(settings) <= WHOLE else ():
+        if len(settings) > 1:
+            console.print(Text(setting.name, style="bold"))
+        console.print(_one(setting))
     for line in sentences(profile, settings):
         console.print(line)
 
