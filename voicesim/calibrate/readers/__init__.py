@@ -12,14 +12,21 @@ import pandas as pd
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers import (
     arrival_trace,
+    azure,
+    burstgpt,
     chunk_csv,
     continuity_client,
+    mooncake,
     nari_bench,
     prometheus,
+    run_folder,
+    servegen,
     sglang_omni,
     sglang_serving,
     steps,
+    tracev2,
     tts_serving,
+    vidur,
     vllm_bench,
 )
 from voicesim.calibrate.readers.measured import Measured
@@ -38,6 +45,13 @@ FORMATS: list[ModuleType] = [
     sglang_omni,
     tts_serving,
     prometheus,
+    run_folder,
+    azure,
+    burstgpt,
+    vidur,
+    mooncake,
+    tracev2,
+    servegen,
 ]
 """Asked in this order; the first that recognises a file reads it."""
 
