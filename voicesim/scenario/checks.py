@@ -172,10 +172,9 @@ def _trace(w: Any, arrivals: Trace, known: set[str]) -> Iterator[tuple[Path, str
         yield (*at, "utterances_per_session"), text
     if "think_s" in known and _given(w, "think"):
         yield (*at, "think"), "never used: the trace gives think_s"
-    elif arrivals.by_utterance and "session" not in arrivals.columns and _given(w, "think"):
-        if w.think not in (HOLE, constant(0)):
-            text = "never used: the trace has no session, so nobody speaks twice"
-            yield (*at, "think"), text
+    alone = arrivals.by_utterance and not {"session", "think_s"} & set(arrivals.columns)
+    if alone and w.think not in (HOLE, constant(0)):
+        yield (*at, "think"), "never used: the trace has no session, so nobody speaks twice"
 
 
 def _crowd(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any, get_origin
@@ -74,10 +74,11 @@ def load(
     sets: Sequence[str] = (),
     seed: int | None = None,
     replications: int | None = None,
+    change: Callable[[Tree], None] | None = None,
 ) -> ScenarioFile:
     """Read a scenario file; ``sets`` are overrides ``a.b=value`` of the base, value in YAML.
 
-    Raises ScenarioErrors with everything that is wrong.
+    change: made to the base before them.  Raises ScenarioErrors with everything that is wrong.
     """
     path = FilePath(path)
     name = path.name
@@ -90,7 +91,7 @@ def load(
         if isinstance(error, FileNotFoundError):
             words += near_file(str(path), [FilePath()])
         raise ScenarioErrors([Problem(str(path), 0, "", f"cannot be read: {words}")]) from None
-    return loads(content, path, sets, seed, replications)
+    return loads(content, path, sets, seed, replications, change=change)
 
 
 def loads(
@@ -100,6 +101,7 @@ def loads(
     seed: int | None = None,
     replications: int | None = None,
     beside: Sequence[Scenario] = (),
+    change: Callable[[Tree], None] | None = None,
 ) -> ScenarioFile:
     """As ``load``, from text; ``path`` says where it belongs.
 
@@ -109,6 +111,8 @@ def loads(
     base = read(content, path.name)
     problems = list(base.problems)
     variants = _variants(base, problems)
+    if change is not None:
+        change(base)
     for text in sets:
         problems += _set(base, text)
     names = list(variants)

@@ -22,7 +22,7 @@ NO_SESSIONS = "sessions: no id, each request stands alone"
 def measured(
     path: Path,
     name: str,
-    parts: Iterable[dict[str, Any]],
+    parts: Iterable[dict[str, Any] | pd.DataFrame],
     cannot: Iterable[str] = (TEXT_TOKENS,),
     epoch_s: float = np.nan,
     tells: Iterable[str] = ("arrivals, and the prompt and reply length of each request",),

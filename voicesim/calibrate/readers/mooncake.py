@@ -30,16 +30,16 @@ def read(path: Path) -> Measured:
     found: dict[str, list[float]] = {name: [] for name in COLUMNS}
     sessions: list[Any] = []
     latest: dict[Any, int] = {}  # session -> its latest turn so far
-    last = -np.inf
+    times: dict[Any, float] = {}  # session -> its latest time (None: of requests without one)
     for line, data in json_lines(path):
         record = Record(data, path.name, line)
         session = data.get("session_id")
         turn = latest.get(session) if session is not None else None
         nan = {} if turn is None else {"default": np.nan}
         at = record.number("timestamp", 1e-3, **nan)
-        if at < last:
+        if at < (last := times.get(session, 0.0)):
             raise record.refuse("timestamp", f"goes back in time: {at:g} s after {last:g} s")
-        last = last if np.isnan(at) else at
+        times[session] = last if np.isnan(at) else at
         if record.has("delay") and turn is not None:
             found["think_s"][turn] = record.number("delay", 1e-3)
         if session is not None:
