@@ -11,13 +11,22 @@ import pandas as pd
 
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers import (
+    aiperf,
     arrival_trace,
     azure,
     burstgpt,
     chunk_csv,
     continuity_client,
+    guidellm,
+    k6,
+    livekit,
+    llmperf,
+    locust,
     mooncake,
     nari_bench,
+    perf_analyzer,
+    perf_summary,
+    pipecat,
     prometheus,
     run_folder,
     servegen,
@@ -52,6 +61,7 @@ FORMATS: list[ModuleType] = [
     mooncake,
     tracev2,
     servegen,
+    aiperf,
 ]
 """Asked in this order; the first that recognises a file reads it."""
 
