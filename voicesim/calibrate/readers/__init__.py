@@ -62,6 +62,14 @@ FORMATS: list[ModuleType] = [
     tracev2,
     servegen,
     aiperf,
+    perf_summary,
+    perf_analyzer,
+    guidellm,
+    llmperf,
+    k6,
+    locust,
+    livekit,
+    pipecat,
 ]
 """Asked in this order; the first that recognises a file reads it."""
 

@@ -7,7 +7,6 @@ Source: https://github.com/Azure/AzurePublicDataset
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +28,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path) -> Measured:
     """Requests; arrival_s since the first of them."""
-    parts: list[dict[str, Any]] = []
+    parts: list[demand.Part] = []
     begin, last = 0, -np.inf
     for table in csv_blocks(path, COUNTS, needed=["TIMESTAMP"]):
         whole_numbers(table, COUNTS, path.name)
@@ -38,15 +37,17 @@ def read(path: Path) -> Measured:
         table["TIMESTAMP"] = (nanos - begin) / 1e9
         last = in_order(table, "TIMESTAMP", path.name, last)
         parts.append(
-            {
-                "arrival_s": table["TIMESTAMP"],
-                "prompt_tokens": table["ContextTokens"],
-                "tokens": table["GeneratedTokens"],
-                "line": table["line"],
-            }
+            demand.arrays(
+                {
+                    "arrival_s": table["TIMESTAMP"],
+                    "prompt_tokens": table["ContextTokens"],
+                    "tokens": table["GeneratedTokens"],
+                    "line": table["line"],
+                }
+            )
         )
     cannot = [demand.TEXT_TOKENS, demand.NO_SESSIONS]
-    return demand.measured(path, NAME, parts, cannot, epoch_s=begin / 1e9)
+    return demand.measured(path, NAME, demand.joined(parts), cannot, epoch_s=begin / 1e9)
 
 
 def _nanoseconds(table: pd.DataFrame, file: str) -> np.ndarray:

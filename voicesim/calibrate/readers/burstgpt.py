@@ -27,12 +27,12 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path) -> Measured:
     """Requests; latency_s is Elapsed time; a session is that of Session ID where there is one."""
-    parts: list[dict[str, Any]] = []
+    parts: list[demand.Part] = []
     last, named = -np.inf, False
     for table in csv_blocks(path, ["Timestamp", *COUNTS], optional=["Elapsed time"]):
         whole_numbers(table, COUNTS, path.name)
         last = in_order(table, "Timestamp", path.name, last)
-        part = {
+        part: dict[str, Any] = {
             "arrival_s": table["Timestamp"],
             "latency_s": table["Elapsed time"],
             "prompt_tokens": table["Request tokens"],
@@ -43,6 +43,6 @@ def read(path: Path) -> Measured:
         if "Session ID" in table:
             named = True
             part["session"] = table["Session ID"]
-        parts.append(part)
+        parts.append(demand.arrays(part))
     cannot = [demand.TEXT_TOKENS, *([] if named else [demand.NO_SESSIONS])]
-    return demand.measured(path, NAME, parts, cannot)
+    return demand.measured(path, NAME, demand.joined(parts), cannot)

@@ -20,27 +20,27 @@ def csv_blocks(
     that may be absent or have empty cells (NaN).  needed: other columns that must be there.
     Raises CalibrationError with file and line.
     """
-    file, header = path.name, ""
+    file, header, rows = path.name, "", 0
     for first, block in text_blocks(path):
+        text, shift = f"{header}\n{block}", first - 2
         if not header:
-            header, _, rest = block.partition("\n")
+            header, _, block = block.partition("\n")
             require(header_of(header, file), [*numbers, *needed], file)
-            text, shift = block, first - 1
-            if not rest.strip():
-                raise CalibrationError(file, first, "has a header but no rows")
-        elif not block.strip():
+            text, shift = f"{header}\n{block}", 0
+        if not block.strip():
             continue
-        else:
-            text, shift = f"{header}\n{block}", first - 2
         try:
             table = parse(text, file, list(numbers))
         except CalibrationError as error:
             line = None if error.line is None else error.line + shift
             raise CalibrationError(file, line, error.message) from None
+        rows += len(table)
         table["line"] += shift
         for name in optional:
             table[name] = numbers_or_nan(table, name, file)
         yield table
+    if not rows:
+        raise CalibrationError(file, 1, "has a header but no rows")
 
 
 def numbers_or_nan(table: pd.DataFrame, name: str, file: str) -> pd.Series:
@@ -51,7 +51,7 @@ def numbers_or_nan(table: pd.DataFrame, name: str, file: str) -> pd.Series:
     values = pd.to_numeric(raw, errors="coerce").astype(float)
     bad = raw.notna() & ~(np.isfinite(values) & (values >= 0))
     if bad.any():
-        what = f"found {raw[bad].iloc[0]!r}; must be a finite number >= 0, or empty"
+        what = f"found {str(raw[bad].iloc[0])!r}; must be a finite number >= 0, or empty"
         raise CalibrationError(file, int(table["line"][bad].iloc[0]), f"{name}: {what}")
     return values
 

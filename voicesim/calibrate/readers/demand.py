@@ -3,12 +3,11 @@
 Such a file tells who asks for what and when, and nothing of what serves it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers.measured import REQUESTS, Measured, table
@@ -19,27 +18,39 @@ TEXT_TOKENS = "speech: tokens are those of text (voicesim replay says how they b
 NO_SESSIONS = "sessions: no id, each request stands alone"
 
 
+Part = dict[str, np.ndarray]
+"""Columns of some of the rows of a trace."""
+
+
+def arrays(part: Mapping[str, Any]) -> Part:
+    """Columns as bare arrays, so that what they were cut from can be forgotten."""
+    return {name: np.array(column) for name, column in part.items()}
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """The rows of all parts."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
 def measured(
     path: Path,
     name: str,
-    parts: Iterable[dict[str, Any] | pd.DataFrame],
-    cannot: Iterable[str] = (TEXT_TOKENS,),
+    part: Part,
+    cannot: Iterable[str],
     epoch_s: float = np.nan,
     tells: Iterable[str] = ("arrivals, and the prompt and reply length of each request",),
 ) -> Measured:
-    """The requests of a trace from its parts, each a dict of columns.  Refuses an empty trace."""
-    frames = [pd.DataFrame(part) for part in parts]
-    rows = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-    if rows.empty:
+    """The requests of a trace.  Refuses an empty one."""
+    rows: dict[str, Any] = {**part, "run": path.name, "request": np.arange(len(part["arrival_s"]))}
+    requests = table(REQUESTS, rows)
+    if requests is None:
         raise CalibrationError(path.name, None, "holds no request")
-    rows["run"] = path.name
-    rows["request"] = np.arange(len(rows))
     return Measured(
         path.name,
         name,
-        len(rows),
+        len(requests),
         tells=list(tells),
         cannot=[NO_STEPS, *cannot],
         epoch_s=epoch_s,
-        requests=table(REQUESTS, rows),  # type: ignore[arg-type]
+        requests=requests,
     )

@@ -90,15 +90,14 @@ def _individual(file: str, data: list[Any], text: str) -> Measured:
             raise CalibrationError(file, _line(text, i), error.message) from None
     if not rows:
         raise CalibrationError(file, None, "holds no response")
+    numbered = [{**row, "run": file, "request": i} for i, row in enumerate(rows)]
     return Measured(
         file,
         NAME,
         len(rows),
         tells=["first token, latency and lengths of each request"],
         cannot=["when requests came", aggregates.PER_REQUEST],
-        requests=table(
-            REQUESTS, [{**row, "run": file, "request": i} for i, row in enumerate(rows)]
-        ),
+        requests=table(REQUESTS, numbered),
     )
 
 

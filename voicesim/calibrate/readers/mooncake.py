@@ -50,12 +50,14 @@ def read(path: Path) -> Measured:
         found["tokens"].append(record.whole("output_length"))
         found["think_s"].append(np.nan)
         found["line"].append(line)
-    part: dict[str, Any] = {name: np.array(values) for name, values in found.items()}
+    part = demand.arrays(found)
     named = any(session is not None for session in sessions)
     if named:
-        part["session"] = [
-            session if session is not None else f"line {line}"
-            for session, line in zip(sessions, found["line"], strict=True)
-        ]
+        part["session"] = np.array(
+            [
+                f"line {line:g}" if session is None else str(session)
+                for session, line in zip(sessions, found["line"], strict=True)
+            ]
+        )
     cannot = [demand.TEXT_TOKENS, *([] if named else [demand.NO_SESSIONS])]
-    return demand.measured(path, NAME, [part], cannot)
+    return demand.measured(path, NAME, part, cannot)

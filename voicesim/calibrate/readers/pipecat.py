@@ -41,9 +41,8 @@ def read(path: Path) -> Measured:
         stamp = STAMP.match(text)
         if stamp and (found := SPEAKING.search(text)):
             call.speaks(found[1], found[2], _seconds(stamp[1], path.name, line), line)
-        elif stamp and (found := TTFB.search(text)):
-            if "TTS" in found[1]:
-                call.first_byte(_seconds(stamp[1], path.name, line), _value(found[2], path, line))
+        elif stamp and (found := TTFB.search(text)) and "TTS" in found[1]:
+            call.first_byte(_seconds(stamp[1], path.name, line), _value(found[2], path, line))
     rows, talk = call.rows, call.talk
     if not rows and not talk:
         raise CalibrationError(path.name, None, "says nothing of who speaks when")
@@ -105,8 +104,8 @@ class _Call:
         self._say("bot_turn_s", at - start, line)
         self._say("barge_in", float(self.barged), line)
         asked = start if self.asked != self.asked else min(self.asked, start)
-        self.rows.append({"at": asked, "ttfa_s": start - asked, "audio_s": at - start,
-                          "latency_s": at - asked, "cancelled": self.barged, "line": line})  # fmt: skip
+        row = {"at": asked, "ttfa_s": start - asked, "audio_s": at - start, "line": line}
+        self.rows.append({**row, "latency_s": at - asked, "cancelled": self.barged})
         self.asked = NAN
         self.barged = False
 

@@ -36,21 +36,21 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path) -> Measured:
     """Requests drawn from the windows' laws by a generator seeded with the file's name."""
-    gen = np.random.default_rng(zlib.crc32(path.name.encode()))
+    clock, dice = np.random.default_rng(zlib.crc32(path.name.encode())).spawn(2)
     windows = _windows(path)
     lengths = _lengths(path)
     parts = []
     for i, window in enumerate(windows):
         end = windows[i + 1][0] if i + 1 < len(windows) else window[0] + WINDOW_S
-        times = _arrivals(window, end, gen)
+        times = _arrivals(window, end, clock)
         law = _law_at(lengths, window[0])
         part: dict[str, Any] = {"arrival_s": times, "line": np.full(len(times), window[4])}
         for name, key in (("prompt_tokens", "input_tokens"), ("tokens", "output_tokens")):
             if key in law:
-                part[name] = gen.choice(law[key][0], len(times), p=law[key][1])
+                part[name] = dice.choice(law[key][0], len(times), p=law[key][1])
             else:
                 part[name] = np.full(len(times), np.nan)
-        parts.append(part)
+        parts.append(demand.arrays(part))
     cannot = [
         demand.TEXT_TOKENS,
         demand.NO_SESSIONS,
@@ -58,7 +58,9 @@ def read(path: Path) -> Measured:
     ]
     if not lengths:
         cannot.append(f"lengths: {_dataset(path).name} is not beside the trace")
-    return demand.measured(path, NAME, parts, cannot, tells=["rate and burstiness by window"])
+    return demand.measured(
+        path, NAME, demand.joined(parts), cannot, tells=["rate and burstiness by window"]
+    )
 
 
 def _windows(path: Path) -> list[Window]:

@@ -29,7 +29,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path) -> Measured:
     """Requests, in the order of their arrival; arrival_s as the trace has it."""
-    parts: list[dict[str, Any]] = []
+    parts: list[demand.Part] = []
     for table in csv_blocks(path, NUMBERS, optional=TIMES):
         whole_numbers(table, NUMBERS[1:], path.name)
         sent = table["send_time_us"].where(table["send_time_us"] > 0, table["arrival_time_us"])
@@ -46,19 +46,16 @@ def read(path: Path) -> Measured:
             part["ok"] = table["status"].fillna("ok").astype(str).isin(["ok", ""])
         if "session_id" in table:
             part["session"] = _sessions(table)
-        parts.append(part)
-    named = any("session" in part and part["session"].notna().any() for part in parts)
+        parts.append(demand.arrays(part))
+    rows = demand.joined(parts)
+    order = np.argsort(rows["arrival_s"], kind="stable")
+    named = any(not str(each).startswith("line ") for each in rows.get("session", ()))
     cannot = [demand.TEXT_TOKENS, *([] if named else [demand.NO_SESSIONS])]
-    return demand.measured(path, NAME, [_sorted(parts)], cannot)
+    in_order = {name: column[order] for name, column in rows.items()}
+    return demand.measured(path, NAME, in_order, cannot)
 
 
 def _sessions(table: pd.DataFrame) -> pd.Series:
     """Session ids as text; a request without one is a session by its line."""
     own = "line " + table["line"].astype(str)
     return table["session_id"].astype(object).where(table["session_id"].notna(), own).astype(str)
-
-
-def _sorted(parts: list[dict[str, Any]]) -> pd.DataFrame:
-    frames = [pd.DataFrame(part) for part in parts]
-    rows = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({"arrival_s": []})
-    return rows.iloc[np.argsort(rows["arrival_s"].to_numpy(), kind="stable")]

@@ -4,7 +4,6 @@ Source: https://github.com/microsoft/vidur
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,17 +23,21 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path) -> Measured:
     """Requests."""
-    parts: list[dict[str, Any]] = []
+    parts: list[demand.Part] = []
     last = -np.inf
     for table in csv_blocks(path, ["arrived_at", *COUNTS]):
         whole_numbers(table, COUNTS, path.name)
         last = in_order(table, "arrived_at", path.name, last)
         parts.append(
-            {
-                "arrival_s": table["arrived_at"],
-                "prompt_tokens": table["num_prefill_tokens"],
-                "tokens": table["num_decode_tokens"],
-                "line": table["line"],
-            }
+            demand.arrays(
+                {
+                    "arrival_s": table["arrived_at"],
+                    "prompt_tokens": table["num_prefill_tokens"],
+                    "tokens": table["num_decode_tokens"],
+                    "line": table["line"],
+                }
+            )
         )
-    return demand.measured(path, NAME, parts, [demand.TEXT_TOKENS, demand.NO_SESSIONS])
+    return demand.measured(
+        path, NAME, demand.joined(parts), [demand.TEXT_TOKENS, demand.NO_SESSIONS]
+    )
