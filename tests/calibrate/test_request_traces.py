@@ -201,7 +201,7 @@ def long_mooncake(rows):
 
 @pytest.mark.parametrize("make", [long_tracev2, long_mooncake])
 def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch, make):
-    monkeypatch.setattr(columns, "text_blocks", partial(source.text_blocks, size=1 << 17))
+    monkeypatch.setattr(columns, "text_blocks", partial(source.text_blocks, size=1 << 15))
     peaks, sizes = [], []
     for name, rows in (("warm", 30), ("small", 30), ("large", 600)):
         path = written(tmp_path, name, make(rows))

@@ -64,7 +64,7 @@ def replay_command(
         given = {name: value for name, value in knobs.items() if value is not None}
         change = _recorded(calls, folder.path / CALLS, given)
         study = load(scenario, sets, seed, replications, change)
-        wrong = problems(study) or _elsewhere(study, folder.path / CALLS)
+        wrong = problems(study)
         notes = [*calls.notes, *_played(study.variants[study.baseline], calls)]
     except (ScenarioErrors, CalibrationError) as found:
         wrong = [str(found)]
@@ -94,6 +94,7 @@ def _recorded(calls: Calls, file: Path, knobs: dict[str, float]) -> Callable[[Tr
         workload = tree.data.get("workload")
         if not isinstance(workload, dict):
             return  # the scenario's own errors say so
+        _no_other_arrivals(tree)
         arrivals = {"kind": "trace", "file": str(file), **knobs}
         tree.put(("workload", "arrivals"), arrivals, {(): Mark("replay", 0)})
         said = workload.get("utterance")
@@ -111,13 +112,17 @@ def _recorded(calls: Calls, file: Path, knobs: dict[str, float]) -> Callable[[Tr
     return change
 
 
-def _elsewhere(study: ScenarioFile, file: Path) -> list[str]:
-    """Variants that do not play the trace."""
-    return [
-        f"{study.path}: variants.{name} has arrivals of its own: a replay has those of the trace"
-        for name, each in study.variants.items()
-        if getattr(each.workload.arrivals, "_path", None) != file.resolve()
+def _no_other_arrivals(tree: Tree) -> None:
+    """Refuse a variant that would not play the trace.  Raises ScenarioErrors."""
+    variants = tree.data.get("variants")
+    found = [
+        tree.problem(("variants", name, key), "a replay has the arrivals of its trace")
+        for name, overrides in (variants.items() if isinstance(variants, dict) else ())
+        for key in (overrides if isinstance(overrides, dict) else ())
+        if key in ("workload", "workload.arrivals")
     ]
+    if found:
+        raise ScenarioErrors(found)
 
 
 def _played(scenario: Scenario, calls: Calls) -> list[str]:
@@ -139,7 +144,9 @@ def _played(scenario: Scenario, calls: Calls) -> list[str]:
     if not played:
         text = f"no call starts before the horizon ({scenario.horizon:g} s): the first is at "
         raise CalibrationError("--scenario", None, f"{text}{starts[0]:g} s; give --from")
-    notes = [f"{calls.sessions:,} recorded calls, {len(starts):,} of them in the window"]
+    notes = [f"{calls.sessions:,} recorded calls"]
+    if len(starts) < calls.sessions:
+        notes = [f"{calls.sessions:,} recorded calls, {len(starts):,} of them in the window"]
     if arrivals.speed != 1:
         notes.append(
             f"calls start {arrivals.speed:g} times as fast; within a call nothing is hurried"

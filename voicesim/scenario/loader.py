@@ -78,7 +78,8 @@ def load(
 ) -> ScenarioFile:
     """Read a scenario file; ``sets`` are overrides ``a.b=value`` of the base, value in YAML.
 
-    change: made to the base before them.  Raises ScenarioErrors with everything that is wrong.
+    change: made to the file as read, before them.  Raises ScenarioErrors with everything that is
+    wrong.
     """
     path = FilePath(path)
     name = path.name
@@ -110,9 +111,9 @@ def loads(
     path = FilePath(path)
     base = read(content, path.name)
     problems = list(base.problems)
-    variants = _variants(base, problems)
     if change is not None:
         change(base)
+    variants = _variants(base, problems)
     for text in sets:
         problems += _set(base, text)
     names = list(variants)
