@@ -97,14 +97,18 @@ BROKEN = {
     "livekit, cut": (LIVEKIT[:-5], "t:8: is truncated"),
     "livekit, NaN": (LIVEKIT.replace("4.0", "NaN", 1), "t:3: NaN is not a number"),
     "livekit, text": (LIVEKIT.replace("0.62", '"x"'), "t:1: end_of_utterance_delay: must be a num"),
-    "livekit, missing": (LIVEKIT.replace("audio_duration", "audio_len"), "t:3: audio_duration: is mis"),
+    "livekit, missing": (
+        LIVEKIT.replace("audio_duration", "audio_len"),
+        "t:3: audio_duration: is mis",
+    ),
     "livekit, nothing": (json.dumps(EVENTS[4]), "holds no tts_metrics and nothing of the talk"),
     "pipecat, back": (
-        PIPECAT + LINE.format("09.000", "Bot started speaking"), "t:13: goes back in time"
+        PIPECAT + LINE.format("09.000", "Bot started speaking"),
+        "t:13: goes back in time",
     ),
     "pipecat, number": (PIPECAT.replace("0.250s", "soon"), "t:4: TTFB: found 'soon'"),
     "pipecat, time": (PIPECAT.replace("15:02.750", "15:99.750"), "t:6: found '2026-11-29 09:15:99"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "message"), BROKEN.values(), ids=BROKEN)

@@ -115,7 +115,8 @@ BROKEN = {
     "azure, no time": (AZURE_2024 + "yesterday,1,2\n", "t:4: TIMESTAMP: found 'yesterday'"),
     "azure, NaN": (AZURE_2024 + "2024-05-10 00:00:04+00:00,nan,2\n", "t:4: ContextTokens"),
     "azure, comma": (
-        AZURE_2024 + '2024-05-10 00:00:04+00:00,"1,024",2\n', "t:4: ContextTokens: '1,024' has tho"
+        AZURE_2024 + '2024-05-10 00:00:04+00:00,"1,024",2\n',
+        "t:4: ContextTokens: '1,024' has tho",
     ),
     "azure, cut": (AZURE_2024 + "2024-05-10 00:00:04+00:00,4\n", "t:4: row has 2 of 3 fields"),
     "azure, back": (AZURE_2023 + AZURE_2023.splitlines()[1] + "\n", "t:4: TIMESTAMP: goes back"),
@@ -128,10 +129,11 @@ BROKEN = {
     "vidur, infinite": (VIDUR + "inf,1,4\n", "t:4: arrived_at: inf is not finite"),
     "mooncake, cut": (MOONCAKE[:-20], "t:2: is truncated"),
     "mooncake, NaN": (MOONCAKE.replace("3052", "NaN"), "t:2: NaN is not a number that JSON has"),
-    "mooncake, back": (MOONCAKE.replace("\": 0,", "\": 9000,", 1), "t:2: timestamp: goes back"),
+    "mooncake, back": (MOONCAKE.replace('": 0,', '": 9000,', 1), "t:2: timestamp: goes back"),
     "mooncake, half": (MOONCAKE.replace("500", "0.5"), "t:1: output_length: found 0.5; must be a"),
     "mooncake, missing": (
-        MOONCAKE.replace("output_length", "output_lengths"), "t:1: output_length: is missing; near"
+        MOONCAKE.replace("output_length", "output_lengths"),
+        "t:1: output_length: is missing; near",
     ),
     "tracev2, negative": (TRACEV2.replace("512", "-5"), "t:2: input_tokens: -5 is negative"),
     "tracev2, text": (TRACEV2.replace("2150100", "soon"), "t:2: first_chunk_time_us: found 'soon'"),
@@ -139,7 +141,7 @@ BROKEN = {
     "servegen, rate": ("0,1,1,Gamma,1,1\n600,1e999,2,Gamma,1,1\n", "t:2: rate: found '1e999'"),
     "servegen, back": ("600,1,1,Gamma,1,1\n0,1,2,Gamma,1,1\n", "t:2: window_start_s: goes back"),
     "servegen, cut": ("0,1,1,Gamma,1,1\n600,1,2\n", "t:2: row has 3 of 6 fields"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "message"), BROKEN.values(), ids=BROKEN)

@@ -209,7 +209,7 @@ REFUSED = {
     "no requests": ([], "batch,seconds\n1,0.01\n", "step CSV: holds no requests"),
     "nothing": ([], "hello\n", "is no file that is recognised"),
     "back": ([], FIVE.replace("7500", "6500"), "trace:8: timestamp: goes back in time"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("words", "text", "message"), REFUSED.values(), ids=REFUSED)
