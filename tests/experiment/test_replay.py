@@ -102,6 +102,14 @@ def test_refusals_leave_calls_unfinished(tmp_path):
     np.testing.assert_array_equal(np.sort(first), sessions["arrival_s"])
 
 
+def test_a_shared_prefix_is_not_added_twice(tmp_path):
+    text = ONE.replace("prompt_tokens: 40", "prompt_tokens: 40\n    shared_prefix: 160")
+    path = small.write(tmp_path, text.replace("kv_blocks: 2000", "kv_blocks: 8000"))
+    assert command("run", path, "--out", tmp_path / "run", "--workers", 1).exit_code == 0
+    assert (table(tmp_path / "run", "streams", "base-0")["prompt_tokens"] == 200).all()
+    assert (recorded_calls([tmp_path / "run"]).table["prompt_tokens"] == 40).all()
+
+
 FIVE = """\
 {"session_id": "a", "timestamp": 1000, "input_length": 10, "output_length": 10}
 {"session_id": "a", "delay": 2500, "input_length": 11, "output_length": 20}

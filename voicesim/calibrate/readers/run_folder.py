@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers.measured import REQUESTS, Measured, table
@@ -24,8 +25,9 @@ def sniff(head: Head) -> bool:
 def read(path: Path, run: str | None = None) -> Measured:
     """Requests of a run, by default the baseline's first; arrival_s is when each was requested.
 
-    run: VARIANT-REPLICATION.  prompt_tokens, tokens and think_s are what the caller brought, to
-    the bit.  A session without a stream (it was still waiting when the run ended) is not there.
+    run: VARIANT-REPLICATION.  audio_s, prompt_tokens (without the shared prefix) and think_s are
+    what the caller brought, to the bit.  A session without a stream (it still waited when the run
+    ended) is not there.
     """
     names = _runs(path)
     if run is not None and run not in names:
@@ -47,8 +49,7 @@ def read(path: Path, run: str | None = None) -> Measured:
         "ttfa_s": streams["started_s"] - streams["requested_s"],
         "latency_s": streams["settled_s"] - streams["requested_s"],
         "audio_s": streams["audio_s"],
-        "prompt_tokens": streams["prompt_tokens"],
-        "tokens": streams.get("tokens", nan),
+        "prompt_tokens": streams["prompt_tokens"] - _prefix(path, chosen.rpartition("-")[0]),
         "think_s": streams.get("think_s", nan),
         "ok": streams["outcome"].astype(str) == "completed",
         "cancelled": streams["outcome"].astype(str) == "abandoned",
@@ -83,6 +84,19 @@ def _runs(path: Path) -> list[str]:
         return rank, variant, int(replication) if replication.isdigit() else 0
 
     return sorted(names, key=place)
+
+
+def _prefix(path: Path, variant: str) -> int:
+    """The tokens that the scenario put before every prompt (its utterance.shared_prefix)."""
+    file = path / "scenario.yaml"
+    if not file.is_file():
+        return 0
+    try:
+        resolved = yaml.safe_load(file.read_text(encoding="utf-8"))
+        return int(resolved[variant]["workload"]["utterance"].get("shared_prefix", 0))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+        name = f"{path.name}/scenario.yaml"
+        raise CalibrationError(name, None, f"does not describe {variant!r}: {error!r}") from error
 
 
 COLUMNS = {
