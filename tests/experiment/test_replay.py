@@ -238,6 +238,20 @@ def test_refusals(tmp_path, words, text, message):
     ]
 
 
+def test_of_several_runs_one_is_played(tmp_path):
+    def run(value, start):
+        times = {"timestamp": start, "response_timestamps": [start + 10**9]}
+        return {"experiment": {"mode": "concurrency", "value": value}, "requests": [times] * value}
+
+    path = trace(tmp_path, json.dumps({"experiments": [run(2, 10**18), run(3, 2 * 10**18)]}))
+    calls = recorded_calls([path])
+    assert calls.sessions == 2
+    assert "trace: run concurrency 2 of concurrency 2, concurrency 3 is played" in calls.notes
+    assert recorded_calls([path], run="concurrency 3").sessions == 3
+    with pytest.raises(CalibrationError, match="holds no run 'x'; it holds: concurrency 2, conc"):
+        recorded_calls([path], run="x")
+
+
 def test_failed_requests_only(tmp_path):
     head = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
     with pytest.raises(CalibrationError, match="holds no usable request: none has a reply"):

@@ -46,7 +46,8 @@ def recorded_calls(
 ) -> Calls:
     """The calls of recorded files of any format that holds requests.
 
-    seconds_per_token: of speech, where a file counts text tokens.  run: of a run folder.
+    seconds_per_token: of speech, where a file counts text tokens.  run: of a folder or file that
+    holds several; default the first.
     Several files are laid on one clock: that of the calendar if all are dated, else they begin
     together.  Raises CalibrationError.
     """
@@ -55,7 +56,7 @@ def recorded_calls(
     epochs = [each.epoch_s for each in found]
     dated = len(found) > 1 and bool(np.isfinite(epochs).all())
     for i, each in enumerate(found):
-        part, said = _rows(each, seconds_per_token or SECONDS_PER_TOKEN)
+        part, said = _rows(each, seconds_per_token or SECONDS_PER_TOKEN, run)
         part["file"] = i
         if dated:
             part["arrival_s"] += each.epoch_s - min(epochs)
@@ -80,10 +81,19 @@ def _read(path: Path, run: str | None) -> Measured:
     return measured
 
 
-def _rows(measured: Measured, seconds_per_token: float) -> tuple[pd.DataFrame, list[str]]:
+def _rows(
+    measured: Measured, seconds_per_token: float, run: str | None
+) -> tuple[pd.DataFrame, list[str]]:
     """The usable requests of one file with their length as audio_s, and what was assumed."""
     rows, name = measured.requests.copy(), measured.file  # type: ignore[union-attr]
-    notes = [f"{name}: {measured.format}, {len(rows):,} requests"]
+    notes = []
+    runs = [str(each) for each in rows["run"].unique()]
+    if len(runs) > 1:
+        if run is not None and run not in runs:
+            raise CalibrationError(name, None, f"holds no run {run!r}; it holds: {', '.join(runs)}")
+        rows = rows[rows["run"].astype(str) == (run or runs[0])]
+        notes.append(f"{name}: run {run or runs[0]} of {', '.join(runs)} is played")
+    notes.append(f"{name}: {measured.format}, {len(rows):,} requests")
     from_tokens = rows["audio_s"].isna() & rows["tokens"].notna()
     rows["audio_s"] = rows["audio_s"].where(~from_tokens, rows["tokens"] * seconds_per_token)
     if from_tokens.any():

@@ -10,12 +10,12 @@ import numpy as np
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.experiment.replay import Calls, calls_csv, recorded_calls
 from voicesim.files import write_whole
-from voicesim.report.run import play
+from voicesim.report.run import play_and_show
 from voicesim.runfolder import FILES, FolderError, RunFolder
 from voicesim.scenario import Scenario, ScenarioErrors, ScenarioFile, load
 from voicesim.scenario.arrivals import Trace
 from voicesim.scenario.loader import Mark, Tree
-from voicesim.simulation import problems
+from voicesim.simulation import ModelError, checked
 from voicesim.workload import draw_arrivals
 
 CALLS = "calls.csv"
@@ -63,16 +63,13 @@ def replay_command(
         (folder.path / CALLS).write_bytes(calls_csv(calls))
         given = {name: value for name, value in knobs.items() if value is not None}
         change = _recorded(calls, folder.path / CALLS, given)
-        study = load(scenario, sets, seed, replications, change)
-        wrong = problems(study)
+        study = checked(load(scenario, sets, seed, replications, change))
         notes = [*calls.notes, *_played(study.variants[study.baseline], calls)]
-    except (ScenarioErrors, CalibrationError) as found:
-        wrong = [str(found)]
-    if wrong:
+    except (ScenarioErrors, ModelError, CalibrationError) as found:
         folder.discard()
-        print("\n".join(wrong), file=sys.stderr)
+        print(found, file=sys.stderr)
         return 2
-    return play(_named(study), folder, shown, workers, chunks, engine, quiet, notes)
+    return play_and_show(_named(study), folder, shown, workers, chunks, engine, quiet, notes)
 
 
 def _convert(calls: Calls, target: Path, quiet: bool) -> int:
