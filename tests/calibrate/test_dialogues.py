@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from tests.calibrate.test_summaries import written
+from tests.calibrate.test_request_traces import FILES
+from tests.calibrate.test_summaries import AIPERF, CURVES, PERF_ANALYZER, RESPONSES, written
 from voicesim.calibrate.errors import CalibrationError
-from voicesim.calibrate.readers import read
+from voicesim.calibrate.readers import FORMATS, read
+from voicesim.calibrate.readers.source import head_of
 from voicesim.experiment.replay import recorded_calls
 
 EVENTS = [
@@ -43,6 +45,24 @@ PIPECAT = "".join(
         ("10.000", "Bot stopped speaking"),
     ]
 )
+
+
+TEXTS = {
+    **{name: text for name, (text, _) in FILES.items()},
+    **{name: text for name, (text, _) in CURVES.items()},
+    "aiperf": AIPERF,
+    "perf_analyzer": PERF_ANALYZER,
+    "llmperf, individual": json.dumps(RESPONSES),
+    "livekit": LIVEKIT,
+    "pipecat": PIPECAT,
+    "servegen": "0,2.0,3.0,Gamma,0.111,4.5\n",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_recognised_by_one_reader_only(tmp_path, text):
+    head = head_of(written(tmp_path, text))
+    assert sum(form.sniff(head) for form in FORMATS) == 1
 
 
 def measures(tmp_path, text):
@@ -90,7 +110,13 @@ def test_they_can_be_replayed_on_one_clock(tmp_path):
     assert calls["audio_s"].tolist() == [4, 2, 9] * 2
     # 4 s is before the end at 4.13, then 10 - 4 - 0.2 - 2
     assert calls["think_s"].tolist() == pytest.approx([0, 3.8, 0] * 2)
-    assert len(recorded_calls([written(tmp_path, PIPECAT)]).table) == 2
+    calls = recorded_calls([written(tmp_path, PIPECAT, "c")])
+    assert len(calls.table) == 2
+    assert calls.notes[-1] == "prompt lengths are not in the trace: drawn from the scenario's law"
+    assert (
+        "c: the agent talks 45 % of the time; barge-in cuts 50 % of its replies (played as long as "
+        "heard); turn gap, median, 1.62 s; caller's turn, median, 1.25 s"
+    ) in calls.notes
 
 
 BROKEN = {

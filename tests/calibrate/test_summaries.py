@@ -328,7 +328,7 @@ BROKEN = {
     ),
     "llmperf, type": (
         json.dumps(RESPONSES, indent=1).replace("0.121", '"x"'),
-        "t:7: [0].ttft_s: must be a number",
+        "t:6: [0].ttft_s: must be a number",
     ),
     "k6, value": (K6.replace("600.0", "nan"), "t:6: metric_value: 'nan' is not a number"),
     "k6, time": (K6.replace("1795940102", "noon"), "t:6: timestamp"),

@@ -61,7 +61,7 @@ def recorded_calls(
         if dated:
             part["arrival_s"] += each.epoch_s - min(epochs)
         parts.append(part)
-        notes += said
+        notes += [*said, *_talk(each)]
     if len(found) > 1 and not dated:
         notes.append("not all traces are dated: they begin together")
     rows = pd.concat(parts, ignore_index=True)
@@ -79,6 +79,25 @@ def _read(path: Path, run: str | None) -> Measured:
     if measured.requests is None:
         raise CalibrationError(measured.file, None, f"{measured.format}: holds no requests")
     return measured
+
+
+def _talk(measured: Measured) -> list[str]:
+    """How the recorded conversation went, where the file says."""
+    if measured.dialogue is None:
+        return []
+    by = measured.dialogue.groupby("measure")["value"]
+    mean, median = by.mean(), by.median()
+    words = [
+        f"{text} {value[name] * factor:.3g}{unit}"
+        for name, text, value, factor, unit in (
+            ("talk_share", "the agent talks", mean, 100, " % of the time"),
+            ("barge_in", "barge-in cuts", mean, 100, " % of its replies (played as long as heard)"),
+            ("gap_s", "turn gap, median,", median, 1, " s"),
+            ("user_turn_s", "caller's turn, median,", median, 1, " s"),
+        )
+        if name in mean
+    ]
+    return [f"{measured.file}: {'; '.join(words)}"] if words else []
 
 
 def _rows(

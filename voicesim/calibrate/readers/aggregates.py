@@ -3,7 +3,7 @@
 A summary gives points of a curve by load and no more: decode and codec cannot be told apart.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from voicesim.calibrate.errors import CalibrationError
@@ -21,11 +21,10 @@ UNITS = {
 """What a value in this unit is multiplied by to be in seconds, tokens, or one of them a second."""
 
 
-def scale(unit: str, file: str, line: int, where: str) -> float:
-    """The factor of a unit.  Raises CalibrationError."""
+def scale(unit: str, refuse: Callable[[str], CalibrationError]) -> float:
+    """The factor of a unit; an unknown one is raised as what ``refuse`` makes of the words."""
     if unit not in UNITS:
-        what = f"{where}: unknown unit {unit!r}; known: {', '.join(UNITS)}"
-        raise CalibrationError(file, line, what)
+        raise refuse(f"unknown unit {unit!r}; known: {', '.join(UNITS)}")
     return UNITS[unit]
 
 

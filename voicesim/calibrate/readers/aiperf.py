@@ -5,6 +5,7 @@ was_cancelled; metrics: {<tag>: {value, unit}}; error: null or an object.
 Source: https://github.com/ai-dynamo/aiperf (working with profile exports)
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,5 +75,5 @@ def _value(metrics: Record, tags: tuple[str, ...]) -> float:
         if metrics.has(tag):
             each = metrics.sub(tag)
             unit = each.text_of("unit")
-            return each.number("value", aggregates.scale(unit, each.file, each.line, f"{tag}.unit"))
+            return each.number("value", aggregates.scale(unit, partial(each.refuse, "unit")))
     return NAN

@@ -84,10 +84,7 @@ def _individual(file: str, data: list[Any], text: str) -> Measured:
     for i, item in enumerate(data):
         if not isinstance(item, dict):
             raise CalibrationError(file, None, f"[{i}]: must be an object; found {kind(item)}")
-        try:
-            rows.append(_row(Record(item, file, path=f"[{i}].")))
-        except CalibrationError as error:
-            raise CalibrationError(file, _line(text, i), error.message) from None
+        rows.append(_row(Record(item, file, text=text, path=(i,))))
     if not rows:
         raise CalibrationError(file, None, "holds no response")
     numbered = [{**row, "run": file, "request": i} for i, row in enumerate(rows)]
@@ -111,9 +108,3 @@ def _row(record: Record) -> dict[str, Any]:
         "tokens": record.number("number_output_tokens", **need),
         "ok": ok,
     }
-
-
-def _line(text: str, i: int) -> int:
-    """Line of the i-th response: where its latency stands, or the last that is there."""
-    places = [m.start() for m in re.finditer(r'"end_to_end_latency_s"', text)]
-    return 1 + text.count("\n", 0, places[min(i, len(places) - 1)] if places else 0)

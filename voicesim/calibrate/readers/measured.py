@@ -61,12 +61,12 @@ class Measured:
     rows: int
     tells: list[str] = field(default_factory=list)
     cannot: list[str] = field(default_factory=list)
-    epoch_s: float = np.nan
     samples: pd.DataFrame | None = None
     requests: pd.DataFrame | None = None
     chunks: pd.DataFrame | None = None
     curve: pd.DataFrame | None = None
     dialogue: pd.DataFrame | None = None
+    epoch_s: float = np.nan
 
 
 def table(

@@ -8,6 +8,7 @@ Sources: https://github.com/ai-dynamo/aiperf, https://github.com/triton-inferenc
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def _of_json(record: Record) -> Iterator[dict[str, Any]]:
             each = record.sub(tag)
             ends = next((u for end, u in DEFAULT_UNITS.items() if metric.endswith(end)), "tokens")
             unit = each.text_of("unit", default=ends)
-            factor = aggregates.scale(unit, record.file, each.line, f"{tag}.unit")
+            factor = aggregates.scale(unit, partial(each.refuse, "unit"))
             stats = {
                 s: each.number(n, factor) for n in each.data if (s := _stat(n)) and each.has(n)
             }
@@ -86,7 +87,7 @@ def _of_csv(path: Path) -> Iterator[dict[str, Any]]:
         if len(cells) != len(header):
             what = f"{cells[0]}: row has {len(cells)} of {len(header)} fields"
             raise CalibrationError(path.name, line, what)
-        factor = aggregates.scale(label[2], path.name, line, cells[0])
+        factor = aggregates.scale(label[2], partial(_of_row, path.name, line, cells[0]))
         named = zip(header[1:], cells[1:], strict=True)
         stats = {
             stat: _cell(cell, path.name, line, f"{label[1]}, {name}") * factor
@@ -94,6 +95,10 @@ def _of_csv(path: Path) -> Iterator[dict[str, Any]]:
             if (stat := _stat(name)) and cell not in ("", "N/A")
         }
         yield from aggregates.points({"run": path.name}, metric, stats)
+
+
+def _of_row(file: str, line: int, label: str, words: str) -> CalibrationError:
+    return CalibrationError(file, line, f"{label}: {words}")
 
 
 def _cell(text: str, file: str, line: int, where: str) -> float:
