@@ -601,6 +601,81 @@ def runs(
 
 
 @app.command()
+def replay(
+    traces: Annotated[
+        list[Path], typer.Argument(metavar="TRACE...", help="Recorded requests, of any format.")
+    ],
+    scenario: Annotated[
+        Path | None, typer.Option("--scenario", "-s", metavar="FILE", help="What serves them.")
+    ] = None,
+    speed: Annotated[float | None, typer.Option(help="How many times faster calls start.")] = None,
+    scale: Annotated[float | None, typer.Option(help="Calls for each recorded one.")] = None,
+    jitter: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Width by which copies are moved; 60s.")
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option("--from", metavar="DURATION", help="Where the window begins.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="DURATION", help="Where the window ends.")
+    ] = None,
+    seconds_per_token: Annotated[
+        float | None, typer.Option(help="Speech of a text token (s); 0.32 s / 1.3.")
+    ] = None,
+    recorded_run: Annotated[
+        str | None,
+        typer.Option(
+            "--run", metavar="NAME", help="Of several runs in a trace; default the first."
+        ),
+    ] = None,
+    convert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Only write the calls here (CSV).")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Run folder; default runs/NAME-replay."),
+    ] = None,
+    sets: Sets = None,
+    seed: Annotated[int | None, typer.Option(help="Seed instead of the file's.")] = None,
+    replications: Annotated[
+        int | None, typer.Option(min=1, help="Independent runs of each variant.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default one per core.")
+    ] = None,
+    chunks: Annotated[bool, typer.Option("--chunks", help="Also write every chunk.")] = False,
+    engine: Annotated[
+        str, typer.Option(help="kernel (compiled) or reference (plain SimPy, slow).")
+    ] = "kernel",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Play recorded calls, instead of a scenario's own, on its cluster and under its policies."""
+    from voicesim.report.replay import replay_command
+    from voicesim.scenario.units import duration
+
+    if engine not in ("kernel", "reference"):
+        typer.echo(f"--engine: found {engine!r}; allowed: kernel, reference", err=True)
+        raise typer.Exit(2)
+    knobs: dict[str, float | None] = {"speed": speed, "scale": scale}
+    for name, option, text in (
+        ("jitter", "--jitter", jitter), ("after", "--from", after), ("until", "--until", until),
+    ):  # fmt: skip
+        try:
+            knobs[name] = None if text is None else duration(text)
+        except ValueError as error:
+            typer.echo(f"{option}: {error}", err=True)
+            raise typer.Exit(2) from None
+    if seconds_per_token is not None and not 0 < seconds_per_token < 60:
+        typer.echo(f"--seconds-per-token: found {seconds_per_token:g}; must be over 0", err=True)
+        raise typer.Exit(2)
+    code = replay_command(
+        traces, scenario, knobs, seconds_per_token, recorded_run, convert, out, sets or (), seed,
+        replications, workers, chunks, engine, quiet,
+    )  # fmt: skip
+    raise typer.Exit(code)
+
+
+@app.command()
 def check(file: ScenarioPath, sets: Sets = None) -> None:
     """Say everything that is wrong with a scenario, or what it will run."""
     from voicesim.scenario import ScenarioErrors, load

@@ -39,11 +39,15 @@ class Outcome:
 
 @dataclass
 class StudyResult:
-    """Results of a study, complete or (interrupted) in part."""
+    """Results of a study, complete or (interrupted) in part.
+
+    notes: what was assumed before it began, beside the model's assumptions.
+    """
 
     file: ScenarioFile
     outcomes: list[Outcome] = field(default_factory=list)
     complete: bool = False
+    notes: Sequence[str] = ()
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -115,7 +119,7 @@ class StudyResult:
             "horizon": base.horizon,
             "seed": base.seed,
             "warnings": warnings,
-            "assumptions": assumptions(base),
+            "assumptions": [*self.notes, *assumptions(base)],
         }
 
 

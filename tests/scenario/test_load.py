@@ -106,12 +106,12 @@ def test_diurnal_profile(read):
 
 
 def test_trace_and_empirical_files(read, tmp_path):
-    (tmp_path / "t.csv").write_text("t_s,tokens\n0,12\n1.5,20\n900,3\n")
+    (tmp_path / "t.csv").write_text("t_s,tokens,session\n0,12,0\n1.5,20,1\n900,3,2\n")
     (tmp_path / "e.csv").write_text("who,audio\na,2\nb,4\n")
     found = read(
         PLAIN,
         "workload={arrivals: {kind: trace, file: t.csv, speed: 1.5},"
-        " think: {empirical: {file: e.csv, column: audio}}, utterances_per_session: 2}",
+        " think: {empirical: {file: e.csv, column: audio}}}",
     ).variants["base"]
     assert list(found.workload.arrivals.columns["tokens"]) == [12, 20, 3]
     assert found.workload.arrivals.expected(600) == 2

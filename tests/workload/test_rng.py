@@ -143,6 +143,7 @@ def test_purpose_numbers_do_not_move():
         "PATIENCE": 6,
         "RUN": 7,
         "POOL": 8,
+        "COPIES": 15,
     }
 
 

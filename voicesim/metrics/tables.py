@@ -13,7 +13,8 @@ from voicesim.workload.arrivals import rate_at
 def streams(run: Run) -> pd.DataFrame:
     """One row per utterance that was asked for and settled.
 
-    Times in s from the start of the run, NaN where it never came to that.  outcome: completed,
+    Times in s from the start of the run, NaN where it never came to that; think_s is the pause
+    that the caller would make after it.  outcome: completed,
     refused, abandoned or failed.  underrun_a_s, underrun_c_s: definitions A and C of the field's
     tools (voicesim.listener.definitions); stall_*: the player of the scenario.  Both are NaN for
     a stream of one chunk: nothing can be measured there.  worst_pace: the least audio / gap of
@@ -44,6 +45,7 @@ def streams(run: Run) -> pd.DataFrame:
             "played_s": known(at.Z_PLAY_END, f[:, at.Z_PLAY_END] > 0),
             "audio_s": tape.tokens[rows] * run.spec.token_audio,
             "prompt_tokens": tape.prompt[rows],
+            "think_s": tape.think[rows],
             "chunks": chunks,
             "stall_total_s": known(at.Z_STALL, measured),
             "stall_largest_s": known(at.Z_STALL_MAX, measured),

@@ -32,20 +32,32 @@ def run_command(
     quiet: bool,
 ) -> int:
     """Run a scenario file; returns the exit code (0, 2 for bad input, 130 when interrupted)."""
-    console = terminal.console(quiet)
+    shown = out or Path("runs") / file.stem
     try:
         study = checked(load(file, sets=sets, seed=seed, replications=replications))
-        folder = RunFolder(out or Path("runs") / file.stem)
+        folder = RunFolder(shown)
     except (ScenarioErrors, ModelError, FolderError) as problem:
         print(problem, file=sys.stderr)
         return 2
+    return play_and_show(study, folder, shown, workers, chunks, engine, quiet)
+
+
+def play_and_show(
+    study: ScenarioFile, folder: RunFolder, shown: Path, workers: int | None, chunks: bool,
+    engine: str, quiet: bool, notes: Sequence[str] = (),
+) -> int:  # fmt: skip
+    """Play a study, publish its folder and print it; returns the exit code.
+
+    shown: the folder as the user named it.  notes: assumptions to keep and print with the model's.
+    """
+    console = terminal.console(quiet)
     if engine == "kernel" and not quiet and not is_compiled():
         print("compiling the kernel, once: about 20 s", file=sys.stderr)
     terminal.stop_on_sigterm()
     try:
-        result = play(study, folder, workers, chunks, engine, quiet)
+        result = play(study, folder, workers, chunks, engine, quiet, notes)
     except (PolicyError, NoProgressError) as problem:
-        print(f"{file}: {problem}", file=sys.stderr)
+        print(f"{study.path}: {problem}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted before any run was finished; nothing was kept", file=sys.stderr)
@@ -53,7 +65,6 @@ def run_command(
     target = folder.publish()
     print_report(result.summary, result.context, console, result.pools)
     did = "replaced the run in" if folder.replaces else "wrote"
-    shown = out or Path("runs") / file.stem
     console.print(f"{did} {shown}/ (summary.json, scenario.yaml, peak.png, tables in Parquet)")
     if not result.complete:
         _say_what_is_missing(result, target)
@@ -63,7 +74,7 @@ def run_command(
 
 def play(
     study: ScenarioFile, folder: RunFolder | None, workers: int | None, chunks: bool, engine: str,
-    quiet: bool,
+    quiet: bool, notes: Sequence[str] = (),
 ) -> StudyResult:  # fmt: skip
     """Play a study and write its folder, all but the publishing; it is discarded if that fails.
 
@@ -73,6 +84,7 @@ def play(
         with _progress(Console(stderr=True), quiet) as bar:
             path = None if folder is None else folder.path
             result = run_study(study, path, workers, chunks, engine, bar.report)
+        result.notes = notes
         if folder is not None:
             write_results(result, folder.path)
             peak = folder.path / "peak.png"

@@ -239,19 +239,41 @@ class Closed(Arrivals):
         return float(self.callers)
 
 
-TRACE_COLUMNS = ("tokens", "prompt_tokens", "audio_s")
+TRACE_COLUMNS = ("session", "tokens", "prompt_tokens", "audio_s", "think_s")
 
 
 class Trace(Arrivals):
-    """Sessions at the times of a CSV file."""
+    """Sessions at the times of a CSV file, which may say what each of them is."""
 
     kind: Literal["trace"] = Field(default="trace", description="Recorded arrivals.")
     file: str = Field(
-        description="CSV with a column t_s (s, in order) and, if wanted, tokens or audio_s, and "
-        "prompt_tokens; beside the scenario, or in the working directory or the repository."
+        description="CSV with a column t_s (s, in order) and, if wanted, session, tokens or "
+        "audio_s, prompt_tokens, think_s (docs/replay.md); beside the scenario, or in the "
+        "working directory or the repository."
     )
     speed: Positive = Field(
-        default=1.0, description="How many times faster than recorded it is replayed; default 1."
+        default=1.0,
+        description="How many times faster than recorded sessions start; what happens within one "
+        "keeps its pace; default 1.",
+    )
+    scale: Positive = Field(
+        default=1.0,
+        description="Sessions for each recorded one, copies at jittered times; default 1.",
+    )
+    jitter: Duration = Field(
+        default=60.0,
+        description="Width of the uniform law by which a copy is moved, of the replayed time (s); "
+        "default 60s.",
+    )
+    after: Duration = Field(
+        default=0.0,
+        description="Sessions of the trace that start before this are left out, and it becomes "
+        "time 0 (s, as recorded); default 0.",
+    )
+    until: PositiveDuration | None = Field(
+        default=None,
+        description="Sessions of the trace that start then or later are left out (s, as "
+        "recorded); default none.",
     )
     _path: Path | None = PrivateAttr(None)
 
@@ -259,25 +281,59 @@ class Trace(Arrivals):
     @classmethod
     def _readable(cls, value: str, info: ValidationInfo) -> str:
         found = columns(named_file(value, info), ("t_s",), TRACE_COLUMNS)
-        times = found["t_s"]
-        for i, (a, b) in enumerate(itertools.pairwise(times)):
-            if b < a:
-                raise wrong(f"line {i + 3} goes back in time: t_s {b:g} after {a:g}; sort the file")
+        times, sessions = found["t_s"], found.get("session")
+        ended: set[float] = set()
+        start = 0.0
+        for i, t in enumerate(times):
+            same = sessions is not None and i > 0 and sessions[i] == sessions[i - 1]
+            earlier = times[i - 1] if same else start
+            if t < earlier:
+                text = f"line {i + 2} goes back in time: t_s {t:g} after {earlier:g}; sort the file"
+                raise wrong(text)
+            if sessions is not None and not same:
+                if sessions[i] in ended:
+                    raise wrong(
+                        f"line {i + 2}: session {sessions[i]:g} again; keep its rows together"
+                    )
+                ended.add(sessions[i])
+            start = start if same else t
         return value
 
     @model_validator(mode="after")
     def _remember(self, info: ValidationInfo) -> Trace:
         self._path = named_file(self.file, info).resolve()
+        if self.until is not None and self.until <= self.after:
+            raise wrong((("until",), f"must be more than after ({self.after:g}s)"))
+        if self.scale == 1 and "jitter" in self.model_fields_set:
+            raise wrong((("jitter",), "never used: scale is 1, so there are no copies"))
         return self
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns of the file by name, arrays of float; times as recorded."""
+        """The columns of the file by name, arrays of float (NaN: unknown); times as recorded."""
         return columns(self._path, ("t_s",), TRACE_COLUMNS) if self._path else {}
 
+    @property
+    def known(self) -> set[str]:
+        """The columns that say it for every row."""
+        return {name for name, column in self.columns.items() if not any(map(math.isnan, column))}
+
+    @property
+    def by_utterance(self) -> bool:
+        """Whether the rows are utterances; else they are sessions, of as many as the law gives."""
+        return len(self.columns) > 1
+
+    def starts(self) -> list[float]:
+        """When the recorded sessions within the window start, as replayed without copies (s)."""
+        found = self.columns
+        times = found.get("t_s", ())
+        ids = found.get("session", range(len(times)))
+        rows = [i for i in range(len(times)) if i == 0 or ids[i] != ids[i - 1]]
+        end = math.inf if self.until is None else self.until
+        return [(times[i] - self.after) / self.speed for i in rows if self.after <= times[i] < end]
+
     def expected(self, horizon: float) -> float:
-        times = self.columns.get("t_s", ())
-        return float(sum(1 for t in times if t / self.speed < horizon))
+        return self.scale * sum(1 for t in self.starts() if t < horizon)
 
 
 AnyArrivals = Annotated[

@@ -147,21 +147,21 @@ def _given(part: Any, name: str) -> bool:
 def _workload(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
     at: Path = ("workload",)
     arrivals, said = w.arrivals, w.utterance
-    traced = arrivals.columns if isinstance(arrivals, Trace) else {}
-    lengths = [name for name in ("tokens", "audio_s") if name in traced]
+    known = arrivals.known if isinstance(arrivals, Trace) else set()
+    lengths = sorted(known & {"tokens", "audio_s"})
     lawful = ("audio", "tokens") if said is not HOLE else ()
     both = [name for name in lawful if getattr(said, name) is not None]
-    unread = bool(lengths) or arrivals is HOLE or (isinstance(arrivals, Trace) and not traced)
-    if len(lengths) == 2:
-        yield (*at, "arrivals", "file"), "has both tokens and audio_s; keep one of them"
-    if lengths and both:
+    unread = arrivals is HOLE or (isinstance(arrivals, Trace) and not arrivals.columns)
+    if lengths:
         for name in both:
             yield (*at, "utterance", name), f"never used: the trace gives {lengths[0]}"
     elif not unread and len(both) != 1 and said is not HOLE:
         found = "both" if both else "neither"
         yield (*at, "utterance"), f"give exactly one of audio and tokens; found {found}"
-    if "prompt_tokens" in traced and _given(said, "prompt_tokens"):
-        yield (*at, "utterance", "prompt_tokens"), "never used: the trace gives prompt_tokens"
+    if isinstance(arrivals, Trace):
+        yield from _trace(w, arrivals, known)
+        if arrivals.by_utterance:
+            return
     if isinstance(arrivals, Closed):
         if _given(w, "utterances_per_session"):
             text = "never used: the callers of a closed loop speak for ever"
@@ -177,6 +177,23 @@ def _workload(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
     poisson = isinstance(arrivals, Surge | Diurnal) and arrivals.dispersion == 1
     if poisson and arrivals.dispersion_window not in (HOLE, WINDOW):
         yield (*at, "arrivals", "dispersion_window"), "never used: dispersion is 1"
+
+
+def _trace(w: Any, arrivals: Trace, known: set[str]) -> Iterator[tuple[Path, str]]:
+    """What a trace says itself, and what only its sessions make use of."""
+    at: Path = ("workload",)
+    if {"tokens", "audio_s"} <= set(arrivals.columns):
+        yield (*at, "arrivals", "file"), "has both tokens and audio_s; keep one of them"
+    if "prompt_tokens" in known and _given(w.utterance, "prompt_tokens"):
+        yield (*at, "utterance", "prompt_tokens"), "never used: the trace gives prompt_tokens"
+    if arrivals.by_utterance and _given(w, "utterances_per_session"):
+        text = "never used: the rows of the trace are the utterances"
+        yield (*at, "utterances_per_session"), text
+    if "think_s" in known and _given(w, "think"):
+        yield (*at, "think"), "never used: the trace gives think_s"
+    alone = arrivals.by_utterance and not {"session", "think_s"} & set(arrivals.columns)
+    if alone and w.think not in (HOLE, constant(0)):
+        yield (*at, "think"), "never used: the trace has no session, so nobody speaks twice"
 
 
 def _crowd(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
@@ -196,8 +213,8 @@ def _crowd(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
     sessions = arrivals.expected(horizon)
     if isinstance(arrivals, Closed):
         each = _turns(w, horizon)
-    elif isinstance(arrivals, Trace) and len(arrivals.columns) > 1:
-        each = 1.0  # its rows are the utterances
+    elif isinstance(arrivals, Trace) and arrivals.by_utterance:
+        each = len(arrivals.columns["t_s"]) / max(len(arrivals.starts()), 1)
     else:
         each = 0.0 if length is HOLE else length.mean()
     calls = sessions * each

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any, get_origin
@@ -75,13 +75,15 @@ def load(
     sets: Sequence[str] = (),
     seed: int | None = None,
     replications: int | None = None,
+    change: Callable[[Tree], None] | None = None,
 ) -> ScenarioFile:
     """Read a scenario file; ``sets`` are overrides ``a.b=value`` of the base, value in YAML.
 
-    Raises ScenarioErrors with everything that is wrong.
+    change: made to the file as read, before them.  Raises ScenarioErrors with everything that is
+    wrong.
     """
     path = FilePath(path)
-    return loads(_content(path), path, sets, seed, replications)
+    return loads(_content(path), path, sets, seed, replications, change=change)
 
 
 def load_rules(path: str | FilePath) -> list[Alarm]:
@@ -118,6 +120,7 @@ def loads(
     seed: int | None = None,
     replications: int | None = None,
     beside: Sequence[Scenario] = (),
+    change: Callable[[Tree], None] | None = None,
 ) -> ScenarioFile:
     """As ``load``, from text; ``path`` says where it belongs.
 
@@ -126,6 +129,8 @@ def loads(
     path = FilePath(path)
     base = read(content, path.name)
     problems = list(base.problems)
+    if change is not None:
+        change(base)
     variants = _variants(base, problems)
     for text in sets:
         problems += _set(base, text)

@@ -434,7 +434,8 @@ def columns(
 ) -> dict[str, array[float]]:
     """Columns of a CSV file as finite, non-negative numbers.
 
-    Where there are ``optional`` ones, a column that looks like one misspelt is refused.
+    Where there are ``optional`` ones, a column that looks like one misspelt is refused; a cell of
+    theirs may be the word unknown (NaN).
     """
     state = path.stat()
     return _columns(path, needed, optional, state.st_mtime_ns, state.st_size)
@@ -456,7 +457,9 @@ def _columns(
             found = {name: array("d") for name in (*needed, *optional) if name in header}
             for row in rows:
                 for name, column in found.items():
-                    column.append(_cell(row[name], f"{path.name}:{rows.line_num}: {name}"))
+                    where = f"{path.name}:{rows.line_num}: {name}"
+                    known = row[name] != "unknown" or name in needed
+                    column.append(_cell(row[name], where) if known else math.nan)
     except PydanticCustomError:
         raise
     except (OSError, ValueError, csv.Error) as error:

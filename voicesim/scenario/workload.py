@@ -105,6 +105,13 @@ class Workload(Part):
         data = handler(self)
         if isinstance(self.arrivals, Closed):
             data.pop("utterances_per_session", None)
-        if isinstance(self.arrivals, Trace) and "prompt_tokens" in self.arrivals.columns:
-            data.get("utterance", {}).pop("prompt_tokens", None)
+        if isinstance(self.arrivals, Trace):
+            if self.arrivals.scale == 1:
+                data.get("arrivals", {}).pop("jitter", None)
+            if "prompt_tokens" in self.arrivals.known:
+                data.get("utterance", {}).pop("prompt_tokens", None)
+            if "think_s" in self.arrivals.known:
+                data.pop("think", None)
+            if self.arrivals.by_utterance:
+                data.pop("utterances_per_session", None)
         return data

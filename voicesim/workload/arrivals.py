@@ -18,17 +18,15 @@ them at k / rate, k = 0, 1, ...
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from voicesim.workload.lengths import unit_gamma
+from voicesim.workload.recorded import recorded_calls
 from voicesim.workload.rng import Purpose, generator
 
 HOUR = 3600.0
-
-TRACE_COLUMNS = ("tokens", "prompt_tokens", "audio_s")
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ def draw_arrivals(arrivals: Any, horizon: float, seed: int, replication: int) ->
                     f"of the run ({horizon:g} s)"
                 )
         case "trace":
-            times = read_trace(arrivals)["t_s"]
+            return recorded_calls(arrivals, horizon, seed, replication).start
         case _:
             times = _poisson(arrivals, horizon, seed, replication)
     return times[times < horizon]
@@ -209,24 +207,6 @@ def _poisson(arrivals: Any, horizon: float, seed: int, replication: int) -> np.n
     while (mass := np.cumsum(-np.log1p(-u)))[-1] < total:
         u = np.append(u, gen.random(len(u)))
     return curve.inverse_cumulative(mass[mass < total])
-
-
-def read_trace(arrivals: Any) -> dict[str, np.ndarray]:
-    """The columns of a trace, float64 each, in order of ``t_s``.
-
-    ``t_s`` is the start in seconds from the start of the run, here already divided by ``speed``.
-    ``tokens`` (decode steps), ``prompt_tokens`` and ``audio_s`` (seconds) are there when the file
-    has them, and are not rescaled.
-    """
-    from voicesim.scenario.units import columns
-
-    recorded = getattr(arrivals, "columns", None)
-    if not recorded:
-        recorded = columns(Path(arrivals.file), ("t_s",), TRACE_COLUMNS)
-    found = {str(name): np.asarray(column, dtype=np.float64) for name, column in recorded.items()}
-    order = np.argsort(found["t_s"], kind="stable")
-    found["t_s"] = found["t_s"] / (getattr(arrivals, "speed", None) or 1.0)
-    return {name: column[order] for name, column in found.items()}
 
 
 def rate_at(arrivals: Any, t: np.ndarray) -> np.ndarray:

@@ -41,6 +41,7 @@ class Purpose(IntEnum):
     PATIENCE = 6
     RUN = 7
     POOL = 8
+    COPIES = 15
 
 
 def _sequence(seed: int, replication: int, purpose: int) -> np.random.SeedSequence:

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from voicesim.workload.arrivals import draw_arrivals, read_trace
+from voicesim.workload.arrivals import draw_arrivals
 from voicesim.workload.lengths import draw, draw_integers, mean
+from voicesim.workload.recorded import recorded_calls
 from voicesim.workload.rng import Purpose
 
 
@@ -103,25 +104,26 @@ def draw_tape(
     ``horizon`` is the length of the run in seconds; ``token_audio_s`` the seconds of audio that
     one decode step makes; ``max_tokens`` the engine's limit on the steps of one utterance.
 
-    An utterance of a seconds takes ceil(a / token_audio_s) steps.  In a trace whose rows carry
-    lengths each row is a session of one utterance, its ``tokens`` before its ``audio_s``; what
-    the file does not give is drawn.  A trace of bare start times is a list of sessions.
+    An utterance of a seconds takes ceil(a / token_audio_s) steps.  The rows of a trace are
+    utterances (``voicesim.workload.recorded``); what it does not give is drawn.  A trace of bare
+    start times is a list of sessions.
     """
     recipe = _Recipe(workload, horizon, seed, replication, token_audio_s, max_tokens)
     arrivals = workload.arrivals
-    start = draw_arrivals(arrivals, horizon, seed, replication)
+    if arrivals.kind == "trace":
+        start, first, given = recorded_calls(arrivals, horizon, seed, replication)
+        if given or len(first) - 1 != first[-1]:
+            return _fill(recipe, start, first, given, 0)
+    else:
+        start = draw_arrivals(arrivals, horizon, seed, replication)
     if arrivals.kind == "closed":
         return _closed(recipe, start, _first_guess(recipe))
-    given: dict[str, np.ndarray] = {}
-    if arrivals.kind == "trace":
-        given = {name: column[: len(start)] for name, column in read_trace(arrivals).items()}
-        del given["t_s"]
     counts = np.ones(len(start), dtype=np.int64)
-    if not given and workload.utterances_per_session is not None:
+    if workload.utterances_per_session is not None:
         counts = draw_integers(
             workload.utterances_per_session, len(start), seed, replication, Purpose.COUNTS
         )
-    return _fill(recipe, start, np.concatenate(([0], np.cumsum(counts))), given, 0)
+    return _fill(recipe, start, np.concatenate(([0], np.cumsum(counts))), {}, 0)
 
 
 def _closed(recipe: _Recipe, start: np.ndarray, sessions: int) -> Tape:
@@ -151,27 +153,23 @@ def _fill(
     """Draw the columns of first[-1] utterances, taking those in ``given`` as they are."""
     w, _, seed, replication, token_audio_s, max_tokens = recipe
     n = int(first[-1])
-    if "tokens" in given:
-        steps = np.rint(given["tokens"])
-    elif "audio_s" in given:
-        steps = _steps(given["audio_s"], token_audio_s)
-    elif w.utterance.audio is not None:
-        audio = draw(w.utterance.audio, n, seed, replication, Purpose.AUDIO)
-        steps = _steps(audio, token_audio_s)
-    elif w.utterance.tokens is not None:
-        steps = np.rint(draw(w.utterance.tokens, n, seed, replication, Purpose.AUDIO))
-    else:
-        raise ValueError("an utterance needs a law for its audio or for its tokens")
-    if "prompt_tokens" in given:
-        prompt = np.maximum(1, np.rint(given["prompt_tokens"])).astype(np.int64)
-    elif w.utterance.prompt_tokens is not None:
-        prompt = draw_integers(w.utterance.prompt_tokens, n, seed, replication, Purpose.PROMPT)
-    else:
-        prompt = np.ones(n, dtype=np.int64)
+    steps = _given_steps(given, n, token_audio_s)
+    unknown = np.isnan(steps)
+    if unknown.any():
+        steps = np.where(unknown, _drawn_steps(recipe, n), steps)
+    prompt = np.maximum(1.0, np.rint(given.get("prompt_tokens", np.full(n, np.nan))))
+    if np.isnan(prompt).any():
+        drawn = np.ones(n, dtype=np.int64)
+        if w.utterance.prompt_tokens is not None:
+            drawn = draw_integers(w.utterance.prompt_tokens, n, seed, replication, Purpose.PROMPT)
+        prompt = np.where(np.isnan(prompt), drawn, prompt)
     prompt = prompt + w.utterance.shared_prefix
-    think = np.zeros(n)
-    if w.think is not None:
-        think = draw(w.think, n, seed, replication, Purpose.THINK)
+    think = given.get("think_s", np.full(n, np.nan))
+    if np.isnan(think).any():
+        drawn_think = np.zeros(n)
+        if w.think is not None:
+            drawn_think = draw(w.think, n, seed, replication, Purpose.THINK)
+        think = np.where(np.isnan(think), drawn_think, think)
     patience = np.full(n, math.inf)
     if w.patience is not None:
         patience = draw(w.patience, n, seed, replication, Purpose.PATIENCE)
@@ -179,7 +177,7 @@ def _fill(
         arrival=start,
         first=first.astype(np.int64),
         tokens=np.clip(steps, 1, max_tokens).astype(np.int64),
-        prompt=prompt,
+        prompt=prompt.astype(np.int64),
         think=think,
         patience=patience,
         clipped=int(np.count_nonzero(steps > max_tokens)),
@@ -187,6 +185,26 @@ def _fill(
         callers=callers,
         _recipe=recipe,
     )
+
+
+def _given_steps(given: dict[str, np.ndarray], n: int, token_audio_s: float) -> np.ndarray:
+    """Decode steps that a trace gives, float64[n]; NaN where it does not."""
+    if "tokens" in given:
+        return np.rint(given["tokens"])
+    if "audio_s" in given:
+        return _steps(given["audio_s"], token_audio_s)
+    return np.full(n, np.nan)
+
+
+def _drawn_steps(recipe: _Recipe, n: int) -> np.ndarray:
+    """Decode steps by the workload's law, float64[n]."""
+    w, _, seed, replication, token_audio_s, _ = recipe
+    if w.utterance.audio is not None:
+        audio = draw(w.utterance.audio, n, seed, replication, Purpose.AUDIO)
+        return _steps(audio, token_audio_s)
+    if w.utterance.tokens is not None:
+        return np.rint(draw(w.utterance.tokens, n, seed, replication, Purpose.AUDIO))
+    raise ValueError("an utterance needs a law for its audio or for its tokens")
 
 
 def _steps(audio: np.ndarray, token_audio_s: float) -> np.ndarray:

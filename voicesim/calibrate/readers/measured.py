@@ -12,9 +12,10 @@ import pandas as pd
 
 REQUESTS = (
     "run", "request", "session", "arrival_s", "ttft_s", "ttfa_s", "latency_s", "audio_s",
-    "prompt_tokens", "tokens", "ok", "cancelled", "line",
+    "prompt_tokens", "tokens", "think_s", "ok", "cancelled", "line",
 )  # fmt: skip
-"""One row per request; arrival_s since its run began."""
+"""One row per request; arrival_s since its run began; think_s: the caller's pause after it, before
+the next request of the session."""
 
 CHUNKS = (
     "run", "request", "chunk", "t_s", "audio_s", "bytes", "frames", "sent_s", "prompt_tokens",
@@ -50,7 +51,8 @@ class Measured:
     """One file (or folder) as read.
 
     format: its human name.  rows: rows, requests or lines used.  tells, cannot: what it can and
-    cannot identify, a short sentence each.  samples: step samples (``calibrate.samples``); the
+    cannot identify, a short sentence each.  epoch_s: Unix time at which arrival_s is 0, where the
+    file says.  samples: step samples (``calibrate.samples``); the
     other tables as above; None where the file has nothing of the kind.
     """
 
@@ -64,6 +66,7 @@ class Measured:
     chunks: pd.DataFrame | None = None
     curve: pd.DataFrame | None = None
     dialogue: pd.DataFrame | None = None
+    epoch_s: float = np.nan
 
 
 def table(

@@ -1,0 +1,118 @@
+"""A folder that ``voicesim run`` wrote: its tables ``sessions/`` and ``streams/``.
+
+One run of it is read at a time: a variant and a replication.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from voicesim.calibrate.errors import CalibrationError
+from voicesim.calibrate.readers.measured import REQUESTS, Measured, table
+from voicesim.calibrate.readers.source import Head
+
+NAME = "run folder of voicesim (sessions/ and streams/)"
+
+
+def sniff(head: Head) -> bool:
+    """A folder with both tables."""
+    return {"sessions", "streams"} <= head.names
+
+
+def read(path: Path, run: str | None = None) -> Measured:
+    """Requests of a run, by default the baseline's first; arrival_s is when each was requested.
+
+    run: VARIANT-REPLICATION.  audio_s, prompt_tokens (without the shared prefix) and think_s are
+    what the caller brought, to the bit.  A session without a stream (it still waited when the run
+    ended) is not there.
+    """
+    names = _runs(path)
+    if run is not None and run not in names:
+        known = ", ".join(names)
+        raise CalibrationError(path.name, None, f"holds no run {run!r}; it holds: {known}")
+    chosen = run or names[0]
+    streams = _parquet(path / "streams" / f"{chosen}.parquet")
+    sessions = _parquet(path / "sessions" / f"{chosen}.parquet")
+    streams = streams.sort_values(["session", "utterance"], kind="stable", ignore_index=True)
+    arrival = sessions.set_index("session")["arrival_s"]
+    first = streams["utterance"] == 0
+    at = streams["requested_s"].where(~first, streams["session"].map(arrival))
+    nan = pd.Series(np.nan, streams.index)
+    rows = {
+        "run": chosen,
+        "request": np.arange(len(streams)),
+        "session": streams["session"].astype(str),
+        "arrival_s": at,
+        "ttfa_s": streams["started_s"] - streams["requested_s"],
+        "latency_s": streams["settled_s"] - streams["requested_s"],
+        "audio_s": streams["audio_s"],
+        "prompt_tokens": streams["prompt_tokens"] - _prefix(path, chosen.rpartition("-")[0]),
+        "think_s": streams.get("think_s", nan),
+        "ok": streams["outcome"].astype(str) == "completed",
+        "cancelled": streams["outcome"].astype(str) == "abandoned",
+    }
+    requests = table(REQUESTS, rows)
+    if requests is None:
+        raise CalibrationError(f"{path.name}/streams/{chosen}.parquet", None, "holds no stream")
+    others = [name for name in names if name != chosen]
+    return Measured(
+        path.name,
+        f"{NAME}, run {chosen}",
+        len(requests),
+        tells=["who called when, what each utterance was, and the pauses"],
+        cannot=[f"the runs {', '.join(others)}: one is read at a time"] if others else [],
+        requests=requests,
+    )
+
+
+def _runs(path: Path) -> list[str]:
+    """Names of the runs, the baseline's first."""
+    names = sorted(p.stem for p in (path / "streams").glob("*.parquet"))
+    if not names:
+        raise CalibrationError(path.name, None, "streams/ holds no Parquet file")
+    try:
+        order = list(json.loads((path / "summary.json").read_text())["variants"])
+    except (OSError, ValueError, KeyError, TypeError):
+        order = []
+
+    def place(name: str) -> tuple[int, str, int]:
+        variant, _, replication = name.rpartition("-")
+        rank = order.index(variant) if variant in order else len(order)
+        return rank, variant, int(replication) if replication.isdigit() else 0
+
+    return sorted(names, key=place)
+
+
+def _prefix(path: Path, variant: str) -> int:
+    """The tokens that the scenario put before every prompt (its utterance.shared_prefix)."""
+    file = path / "scenario.yaml"
+    if not file.is_file():
+        return 0
+    try:
+        resolved = yaml.safe_load(file.read_text(encoding="utf-8"))
+        return int(resolved[variant]["workload"]["utterance"].get("shared_prefix", 0))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+        name = f"{path.name}/scenario.yaml"
+        raise CalibrationError(name, None, f"does not describe {variant!r}: {error!r}") from error
+
+
+COLUMNS = {
+    "streams": ["session", "utterance", "outcome", "requested_s", "started_s", "settled_s",
+                "audio_s", "prompt_tokens"],
+    "sessions": ["session", "arrival_s"],
+}  # fmt: skip
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    name = f"{path.parent.name}/{path.name}"
+    try:
+        found = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise CalibrationError(name, None, f"cannot be read as Parquet: {error}") from error
+    for column in COLUMNS[path.parent.name]:
+        if column not in found:
+            raise CalibrationError(name, None, f"column {column!r} is missing")
+    return found
