@@ -62,12 +62,22 @@ def _fit_lines(profile: Profile) -> list[str]:
     if fit.compared:
         text = ", ".join(f"{name} {error:.1%}" for name, error in fit.compared.items())
         lines.append(f"  mean held-out error: {text}")
+    if fit.knee is not None:
+        lines.append(f"  knee: {knee_words(fit.knee)}, where compute takes over from memory")
     lines += _levels("held out of the fit", fit.held_out)
     lines += _levels("measured points against the profile", fit.anchors)
     if fit.unidentified:
         lines.append("  the data cannot tell:")
         lines += [f"    - {text}" for text in fit.unidentified]
     return lines
+
+
+def knee_words(knee: Quantity) -> str:
+    """Batch and interval of a knee."""
+    if knee.low is None:
+        return f"batch {knee.value:.0f} (no interval: fewer than six runs)"
+    high = "unbounded" if knee.high is None else f"{knee.high:.0f}"
+    return f"batch {knee.value:.0f} (5 % to 95 %: {knee.low:.0f} to {high})"
 
 
 def _levels(title: str, levels: list[HeldOut]) -> list[str]:

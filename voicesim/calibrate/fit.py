@@ -18,14 +18,17 @@ from voicesim.calibrate.decode import (
     with_reliability,
 )
 from voicesim.calibrate.errors import CalibrationError
+from voicesim.calibrate.knee import falls, find_knee, without_knee
 from voicesim.calibrate.levels import (
     Predict,
     by_level,
     compare,
     leave_out,
     leave_out_of_table,
+    level_seconds,
     make_table,
     mean_error,
+    misfit,
 )
 from voicesim.calibrate.models import KnownModel
 from voicesim.calibrate.noise import split_noise
@@ -66,10 +69,13 @@ def fit_profile(
     batches = steps.loc[steps["stage"] == "decode", "batch"].unique()
     if len(batches) == 1:
         cannot.insert(0, f"growth with the batch: decode was measured at batch {batches[0]:g} only")
-    if best.norm == 1 and held:
-        cannot.append(_knee(compared))
+    again = _bootstrap(few, best)
+    knee = find_knee(best, again, usable, list(levels))
+    if knee is None and held:
+        cannot.append(without_knee(best, compared))
     table = None
     kv_s = best.values["memory_per_kv_token_s"]
+    cannot += falls(list(levels), [level_seconds(of, kv_s) for of in levels.values()])
     if len(levels) >= 4:
         of_table = leave_out_of_table(levels, kv_s)
         compared["table"] = mean_error(of_table)
@@ -77,9 +83,12 @@ def fit_profile(
         if mean_error(of_table) < TABLE_GAIN * mean_error(held):
             table, held = make_table(levels, kv_s), of_table
             why += f"; the table errs less than {TABLE_GAIN:g} of that: table"
+        elif missed := misfit(levels, lambda rows: best.predict(steps_of(rows))):
+            table, held = make_table(levels, kv_s), of_table
+            why += f"; {chosen} misses a batch by {missed:.0%}, far beyond its noise: table"
         else:
             why += f"; the table errs {compared['table']:.1%}: form fitted, {chosen}"
-    decode = _decode_cost(few, best, table)
+    decode = _decode_cost(few, best, again, table)
     profile = Profile(
         name=name,
         form="table" if table else "fitted",
@@ -94,6 +103,7 @@ def fit_profile(
     profile = with_sharing(profile, fit_decode_slowdown(samples, profile), codec_slow)
     report = FitReport(
         why=why,
+        knee=knee,
         held_out=held,
         anchors=anchors(samples, profile),
         compared={k: v for k, v in compared.items() if np.isfinite(v)},
@@ -145,27 +155,21 @@ def _choose_norm(
     return fits[norm], held[norm], compared, why
 
 
-def _knee(compared: dict[str, float]) -> str:
-    norms = [v for k, v in compared.items() if k.startswith("norm")]
-    return (
-        "knee: no norm predicts held-out batches clearly better than a straight line "
-        f"(errors {min(norms):.1%} to {max(norms):.1%}), so the data do not place the batch where "
-        "compute takes over from memory"
-    )
-
-
 def _decode_cost(
-    steps: pd.DataFrame, best: DecodeFit, table: list[tuple[float, float]] | None
+    steps: pd.DataFrame,
+    best: DecodeFit,
+    again: list[DecodeFit],
+    table: list[tuple[float, float]] | None,
 ) -> DecodeCost:
-    low, high = _bootstrap(steps, best)
+    ends = _ends(best, again)
     quantities: dict[str, Any] = {}
     for name, value in best.values.items():
         free = name in best.free
         prior = name == "memory_per_kv_token_s" and not free and value > 0
         quantities[name] = Quantity(
             value=value,
-            low=low.get(name) if free else None,
-            high=high.get(name) if free else None,
+            low=ends[name][0] if name in ends else None,
+            high=ends[name][1] if name in ends else None,
             origin="fitted" if free else ("prior" if prior else "assumed"),
         )
     steep = quantities.pop("prefill_per_token_s")
@@ -185,12 +189,22 @@ def _decode_cost(
     )
 
 
-def _bootstrap(steps: pd.DataFrame, best: DecodeFit) -> tuple[dict[str, float], dict[str, float]]:
-    """5 % and 95 % of each free parameter over resampled runs (none below six runs)."""
+def _bootstrap(steps: pd.DataFrame, best: DecodeFit) -> list[DecodeFit]:
+    """The form fitted to resampled runs (none below six runs).
+
+    Where every run is one row, leaving rows out would lose whole batches; there the rows stay and
+    their residuals change sign at random (wild bootstrap, Wu, Annals of Statistics 1986).
+    """
     runs = steps["run"].unique()
     if len(runs) < 6:
-        return {}, {}
+        return []
     rng = np.random.default_rng(SEED)
+    if len(runs) == len(steps):
+        predicted = best.predict(steps_of(steps))
+        rest = np.log(steps["seconds"].to_numpy() / predicted)
+        rest *= np.sqrt(len(rest) / max(len(rest) - len(best.free), 1))
+        signs = rng.choice([-1.0, 1.0], (RESAMPLES, len(rest)))
+        return [refit(best, steps.assign(seconds=predicted * np.exp(s * rest))) for s in signs]
     code = pd.Categorical(steps["run"], categories=runs).codes
     several = steps["tokens"].nunique() > 1
     every = []
@@ -198,19 +212,23 @@ def _bootstrap(steps: pd.DataFrame, best: DecodeFit) -> tuple[dict[str, float], 
         times = np.bincount(rng.integers(len(runs), size=len(runs)), minlength=len(runs))
         if several and steps.loc[times[code] > 0, "tokens"].nunique() < 2:
             continue
-        again = refit(best, steps, times=times[code].astype(float))
-        every.append([again.values[name] for name in best.free])
-    if not every:
-        return {}, {}
-    low, high = np.quantile(np.array(every), [0.05, 0.95], axis=0)
-    return dict(zip(best.free, map(float, low), strict=True)), dict(
-        zip(best.free, map(float, high), strict=True)
-    )
+        every.append(refit(best, steps, times=times[code].astype(float)))
+    return every
+
+
+def _ends(best: DecodeFit, again: list[DecodeFit]) -> dict[str, tuple[float, float]]:
+    """5 % and 95 % of each free parameter."""
+    if not again:
+        return {}
+    every = np.array([[fitted.values[name] for name in best.free] for fitted in again])
+    low, high = np.quantile(every, [0.05, 0.95], axis=0)
+    return {n: (float(a), float(b)) for n, a, b in zip(best.free, low, high, strict=True)}
 
 
 def _with_noise(profile: Profile, steps: pd.DataFrame) -> tuple[Profile, float | None]:
     """Noise of mean 1; the cost is scaled to the mean step, so cost times noise is the data."""
-    decode = steps[steps["stage"] == "decode"]
+    single = ~(steps["steps"] > 1)  # the mean of several steps scatters less than a step
+    decode = steps[(steps["stage"] == "decode") & single]
     noise, mean, spread = split_noise(decode, _predict(profile, decode))
     return profile.model_copy(
         update={"decode": scaled(profile.decode, mean), "noise": noise}

@@ -14,6 +14,8 @@ from voicesim.engine.profile import HeldOut, interpolate_table
 
 Predict = Callable[[pd.DataFrame], np.ndarray]
 MIN_ROWS = 20
+MISSES = 0.05
+"""Error at a measured level that is let pass whatever its noise."""
 
 
 def decode_levels(samples: pd.DataFrame) -> list[float]:
@@ -40,6 +42,11 @@ def level_rows(samples: pd.DataFrame, batch: float) -> pd.DataFrame:
 def level_value(rows: pd.DataFrame, values: np.ndarray) -> float:
     """Mean over runs of the run's median."""
     return float(rows.assign(value=values).groupby("run")["value"].median().mean())
+
+
+def level_seconds(rows: pd.DataFrame, kv_s: float) -> float:
+    """Measured seconds of a level, without ``kv_s`` for each KV token read."""
+    return level_value(rows, rows["seconds"].to_numpy() - kv_s * rows["kv_read"].to_numpy())
 
 
 def compare(rows: pd.DataFrame, batch: float, predict: Predict) -> HeldOut:
@@ -82,6 +89,26 @@ def leave_out_of_table(levels: dict[float, pd.DataFrame], kv_s: float) -> list[H
     return out
 
 
+def misfit(levels: dict[float, pd.DataFrame], predict: Predict) -> float | None:
+    """The largest relative error at a measured level, if the levels' own noise cannot explain it.
+
+    Noise: the standard error of a level over its runs (three or more), the typical one of all
+    levels.  None if the root mean square of the errors is within three times it, or no error is
+    above MISSES, or fewer than three levels were measured so often.
+    """
+    errors, noise = [], []
+    for rows in levels.values():
+        logs = np.log(rows["seconds"].to_numpy() / predict(rows))
+        runs = pd.Series(logs).groupby(rows["run"].to_numpy()).median()
+        if len(runs) >= 3:
+            errors.append(abs(float(runs.mean())))
+            noise.append(float(runs.std(ddof=1)) / np.sqrt(len(runs)))
+    if len(errors) < 3 or max(errors) <= MISSES:
+        return None
+    typical = float(np.sqrt(np.mean(np.square(noise))))
+    return max(errors) if np.sqrt(np.mean(np.square(errors))) > 3 * typical else None
+
+
 def mean_error(held: list[HeldOut]) -> float:
     """Mean absolute relative error, infinite if nothing was held out."""
     return float(np.mean([abs(h.error) for h in held])) if held else float("inf")
@@ -91,8 +118,7 @@ def make_table(levels: dict[float, pd.DataFrame], kv_s: float) -> list[tuple[flo
     """[tokens, seconds] of the levels, KV time taken off, made never to fall."""
     seconds, weight = [], []
     for rows in levels.values():
-        rest = rows["seconds"].to_numpy() - kv_s * rows["kv_read"].to_numpy()
-        seconds.append(max(level_value(rows, rest), 1e-9))
+        seconds.append(max(level_seconds(rows, kv_s), 1e-9))
         weight.append(rows["run"].nunique())
     risen = isotonic_regression(seconds, weights=weight).x
     return [(b, float(s)) for b, s in zip(levels, risen, strict=True)]

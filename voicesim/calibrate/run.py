@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from voicesim.calibrate import chunks
+from voicesim.calibrate.chunks.apply import learn_all, with_learned
 from voicesim.calibrate.describe import one_level
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.fit import fit_profile
@@ -32,14 +34,26 @@ def calibrate(
         measured.append(read(path))
         if say is not None:
             say(statement(measured[-1]))
-    samples = step_samples(measured)
+    token_audio_s = token_audio_s or (known.token_audio_s if known else None)
+    learned = learn_all(measured, token_audio_s)
+    if learned is not None:
+        token_audio_s = learned.token_audio_s
+        if say is not None:
+            say("\n" + chunks.statement(learned) + "\n" + chunks.snippet(learned))
+    samples = step_samples(measured, None if learned is None else learned.steps)
     profile = fit_profile(samples, name, token_audio_s, known, kv_prior)
+    if learned is not None:
+        profile = with_learned(profile, learned, samples)
     sources = [
-        Source(file=m.file, rows=len(m.samples), where=_where(m.samples))
+        Source(
+            file=m.file,
+            rows=m.rows if m.samples is None else len(m.samples),
+            where=None if m.samples is None else _where(m.samples),
+        )
         for m in measured
-        if m.samples is not None
+        if m.samples is not None or m.chunks is not None
     ]
-    other = [m for m in measured if m.samples is None]
+    other = [m for m in measured if m.samples is None and m.chunks is None]
     notes = _notes(profile)
     notes += [f"{m.file} ({m.format}) holds no steps: not fitted" for m in other]
     if known is not None:
@@ -89,13 +103,14 @@ def calibrate_into(
     return profile, samples
 
 
-def step_samples(measured: list[Measured]) -> pd.DataFrame:
-    """All step samples of the files.
+def step_samples(measured: list[Measured], of_chunks: pd.DataFrame | None) -> pd.DataFrame:
+    """All step samples of the files, those read off chunk timelines included.
 
-    Fits of chunk timelines (``Measured.chunks``) and of curves (``Measured.curve``) begin here
-    too.  Raises CalibrationError if there is nothing to fit.
+    Fits of curves (``Measured.curve``) begin here too.  Raises CalibrationError if there is
+    nothing to fit.
     """
     parts = [m.samples for m in measured if m.samples is not None]
+    parts += [] if of_chunks is None else [of_chunks]
     if parts:
         return pd.concat(parts, ignore_index=True)
     message = "holds no step times, nor does any other file given: nothing to fit a step cost to"

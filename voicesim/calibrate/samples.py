@@ -8,6 +8,7 @@ Columns of a sample table (a DataFrame):
 - prefill_tokens, tokens, kv_read, pairs, streams: the load (see ``voicesim.engine.profile``)
 - frames: codec frames computed over all rows (NaN where not a codec row)
 - seconds: measured duration;  file, line: where it stands
+- steps: engine steps that it is the mean of (NaN: one)
 - where: the page it was published on, if any
 """
 
@@ -35,6 +36,7 @@ COLUMNS = [
     "streams",
     "frames",
     "seconds",
+    "steps",
     "file",
     "line",
     "where",

@@ -164,10 +164,12 @@ class FitReport(_Model):
     """How the profile was made: errors, the choice of form, and what the data cannot tell.
 
     held_out: levels left out of the fit one at a time.  anchors: measured points against the
-    final profile.  run_spread: standard deviation of the runs' mean speed, as a share.
+    final profile.  knee: the batch at which compute takes as long as reading memory, null where
+    the data do not place it.  run_spread: standard deviation of the runs' mean speed, as a share.
     """
 
     why: str
+    knee: Quantity | None = None
     held_out: list[HeldOut] = []
     anchors: list[HeldOut] = []
     compared: dict[str, float] = {}
