@@ -52,6 +52,14 @@ def answers(place):
             place / "run", candidate=place / "run", variant="admit_all", baseline_variant="cap",
             out=place / "gate",
         ),
+        "sweep": voicesim.sweep(
+            path, ["pools.tts.replicas=1..2"], sets=SETS, replications=2, workers=1,
+            out=place / "sweep",
+        ),
+        "tornado": voicesim.tornado(
+            path, ["pools.tts.engine.max_num_seqs=32..64"], sets=SETS, replications=2, workers=1,
+        ),
+        "alarms": voicesim.alarms(path, "shipped", sets=SETS, replications=2, workers=1),
         "ladder": voicesim.ladder(profile, (1, 4), seeds=2, out=place / "ladder"),
         "calibrate": voicesim.calibrate(place / "steps.csv", token_audio_s=0.08),
     }  # fmt: skip

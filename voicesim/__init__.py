@@ -1,8 +1,8 @@
 """voicesim: discrete-event simulation of continuous-batching voice clusters.
 
-The commands as functions: ``voicesim.run``, ``compare``, ``gate``, ``plan``, ``calibrate``,
-``ladder``, and ``load`` for a finished folder (docs/api.md).  They are imported when first used,
-so that ``import voicesim`` and ``voicesim --help`` are immediate.
+The commands as functions: ``voicesim.run``, ``compare``, ``plan``, ``sweep``, ``tornado``,
+``gate``, ``alarms``, ``calibrate``, ``ladder``, and ``load`` for a finished folder (docs/api.md).
+They are imported when first used, so that ``import voicesim`` and ``voicesim --help`` are immediate.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from voicesim.api import Answer as Answer
     from voicesim.api import Error as Error
+    from voicesim.api import alarms as alarms
     from voicesim.api import calibrate as calibrate
     from voicesim.api import compare as compare
     from voicesim.api import gate as gate
@@ -17,10 +18,15 @@ if TYPE_CHECKING:
     from voicesim.api import load as load
     from voicesim.api import plan as plan
     from voicesim.api import run as run
+    from voicesim.api import sweep as sweep
+    from voicesim.api import tornado as tornado
 
 __version__ = "0.1.0"
 
-API = ("Answer", "Error", "compare", "gate", "ladder", "load", "plan", "run")
+API = (
+    "Answer", "Error", "alarms", "compare", "gate", "ladder", "load", "plan", "run", "sweep",
+    "tornado",
+)  # fmt: skip
 """Names in voicesim.api.  ``calibrate`` is beside them: the package of that name is called."""
 
 

@@ -27,6 +27,7 @@ from voicesim.calibrate.run import calibrate_into as fitted_into
 from voicesim.engine.profile import Profile, ProfileError
 from voicesim.engine.spec import NoProgressError
 from voicesim.experiment import ladder as ladders
+from voicesim.experiment.alarms import Backtest, backtest
 from voicesim.experiment.command import Bar
 from voicesim.experiment.compare import Comparison
 from voicesim.experiment.compare import compare as compared
@@ -35,18 +36,26 @@ from voicesim.experiment.gate import gate as gated
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.plan import Plan
 from voicesim.experiment.plan import plan as planned
+from voicesim.experiment.sweep import Sweep
+from voicesim.experiment.sweep import sweep as swept
 from voicesim.experiment.table import print_comparison
+from voicesim.experiment.tornado import Tornado
+from voicesim.experiment.tornado import tornado as blown
 from voicesim.files import write_whole
 from voicesim.metrics.summary import summary_table
 from voicesim.policy.python import PolicyError
-from voicesim.report import compare_figure, loaded
+from voicesim.report import alarms as alarm_report
+from voicesim.report import compare_figure, loaded, studies, sweep_figure, tornado_figure
 from voicesim.report import figure as peak
 from voicesim.report import ladder as climbing
+from voicesim.report.alarms_figure import draw as alarm_figure
 from voicesim.report.ladder_figure import draw as ladder_figure
 from voicesim.report.plan import Shown, print_plan
-from voicesim.report.run import play
+from voicesim.report.run import How, play
 from voicesim.report.sides import print_gate
+from voicesim.report.sweep import print_sweep
 from voicesim.report.table import print_report
+from voicesim.report.tornado import print_tornado, verdict
 from voicesim.runfolder import FolderError, RunFolder
 from voicesim.scenario import ScenarioErrors, ScenarioFile
 from voicesim.scenario import load as load_scenario
@@ -102,6 +111,8 @@ def run(
     workers: int | None = None,
     chunks: bool = False,
     engine: str = "kernel",
+    backend: str = "processes",
+    address: str | None = None,
     out: Where | None = None,
     progress: bool = False,
 ) -> Answer[StudyResult]:
@@ -119,7 +130,8 @@ def run(
             raise ExperimentError(f"engine: found {engine!r}; allowed: kernel, reference")
         study = checked(_read(file, sets, seed, replications))
         folder = None if out is None else RunFolder(Path(out))
-        found = play(study, folder, workers, chunks, engine, not progress)
+        how = How(workers, chunks, engine, backend, address)
+        found = play(study, folder, how, not progress)
         if folder is not None:
             folder.publish()
     return Answer(
@@ -230,6 +242,92 @@ def plan(
         loaded.plan_summary(table),
         lambda: loaded.plan_picture(table, data),
         lambda console: print_plan(found, console),
+    )
+
+
+def sweep(
+    file: ScenarioFile | Where,
+    vary: Sequence[str] = (),
+    *,
+    sets: Sequence[str] = (),
+    seed: int | None = None,
+    progress: bool = False,
+    **asked: Any,
+) -> Answer[Sweep]:
+    """Play a grid, a hypercube or a list of settings, as ``voicesim sweep``.
+
+    vary: such as "pools.tts.replicas=4..16:4".  asked: the other parameters of
+    experiment.sweep.sweep (points, settings, metrics, ...).  table: a row per setting and
+    replication.  summary: a row per setting and metric.  Raises Error, WorkerDied.
+    """
+    with _said(file), studies.Bar(not progress) as bar:
+        read = _read(file, sets, seed)
+        found = swept(read, vary, progress=bar.show, **asked)
+    return Answer(
+        found,
+        found.runs,
+        found.means,
+        lambda: sweep_figure.figure_of(found, found.metrics[0]),
+        lambda console: print_sweep(found, console),
+    )
+
+
+def tornado(
+    file: ScenarioFile | Where,
+    vary: Sequence[str] = (),
+    *,
+    sets: Sequence[str] = (),
+    seed: int | None = None,
+    progress: bool = False,
+    **asked: Any,
+) -> Answer[Tornado]:
+    """Which input, moved over its interval, moves a metric most, as ``voicesim tornado``.
+
+    vary: such as "workload.arrivals.rate=4/s..8/s".  asked: the other parameters of
+    experiment.tornado.tornado (assume, metric, ...).  table and summary: a row per end of each
+    input.  Raises Error, WorkerDied.
+    """
+    with _said(file), studies.Bar(not progress) as bar:
+        found = blown(_read(file, sets, seed), vary, progress=bar.show, **asked)
+    return Answer(
+        found,
+        found.runs,
+        found.table,
+        lambda: tornado_figure.figure_of(found, verdict(found)[0]),
+        lambda console: print_tornado(found, console),
+    )
+
+
+def alarms(
+    file: ScenarioFile | Where,
+    rules: str | None = None,
+    *,
+    sets: Sequence[str] = (),
+    seed: int | None = None,
+    out: Where | None = None,
+    progress: bool = False,
+    **asked: Any,
+) -> Answer[Backtest]:
+    """Back-test alert rules on simulated peaks, as ``voicesim alarms``.
+
+    rules: a file of rules or "shipped"; None: the scenario's own, else the shipped ones.  asked:
+    the other parameters of experiment.alarms.backtest (scrape, horizon, ...).  table and summary:
+    a row per variant and rule.  Raises Error, WorkerDied.
+    """
+    with _said(file):
+        read = _read(file, sets, seed)
+        chosen, source = alarm_report.rules_of(read, rules, asked.get("variants", ()))
+        folder = None if out is None else Path(out)
+        report = alarm_report.Shown(not progress).show
+        found = backtest(read, chosen, source, out=folder, progress=report, **asked)
+        if folder is not None:
+            alarm_report.write(found, folder)
+    return Answer(
+        found,
+        found.table,
+        found.table[["variant", "rule", "verdict", "lead_s", "false_per_hour"]],
+        lambda: alarm_figure(found),
+        lambda console: alarm_report.print_alarms(found, console),
     )
 
 

@@ -59,17 +59,20 @@ def run(
     engine: Annotated[
         str, typer.Option(help="kernel (compiled) or reference (plain SimPy, slow).")
     ] = "kernel",
+    backend: Annotated[str, typer.Option(help="processes, dask or ray.")] = "processes",
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Run every variant of a scenario; print the table and write the run folder."""
-    from voicesim.report.run import run_command
+    from voicesim.report.run import How, run_command
 
     if engine not in ("kernel", "reference"):
         typer.echo(f"--engine: found {engine!r}; allowed: kernel, reference", err=True)
         raise typer.Exit(2)
-    raise typer.Exit(
-        run_command(file, out, sets or (), seed, replications, workers, chunks, engine, quiet)
-    )
+    how = How(workers, chunks, engine, backend, address)
+    raise typer.Exit(run_command(file, out, sets or (), seed, replications, how, quiet))
 
 
 @app.command()
@@ -647,10 +650,15 @@ def replay(
     engine: Annotated[
         str, typer.Option(help="kernel (compiled) or reference (plain SimPy, slow).")
     ] = "kernel",
+    backend: Annotated[str, typer.Option(help="processes, dask or ray.")] = "processes",
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Play recorded calls, instead of a scenario's own, on its cluster and under its policies."""
     from voicesim.report.replay import replay_command
+    from voicesim.report.run import How
     from voicesim.scenario.units import duration
 
     if engine not in ("kernel", "reference"):
@@ -670,7 +678,7 @@ def replay(
         raise typer.Exit(2)
     code = replay_command(
         traces, scenario, knobs, seconds_per_token, recorded_run, convert, out, sets or (), seed,
-        replications, workers, chunks, engine, quiet,
+        replications, How(workers, chunks, engine, backend, address), quiet,
     )  # fmt: skip
     raise typer.Exit(code)
 

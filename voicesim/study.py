@@ -123,6 +123,10 @@ class StudyResult:
         }
 
 
+Elsewhere = Callable[[Sequence[tuple[str, int, Any]]], Iterator["Piece"]]
+"""Plays runs (variant, replication, scenario of one pool) and gives their pieces in any order."""
+
+
 def run_study(
     file: ScenarioFile,
     folder: Path | None = None,
@@ -130,22 +134,26 @@ def run_study(
     chunks: bool = False,
     engine: str = "kernel",
     progress: Callable[[int, int, Outcome], None] | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> StudyResult:
     """Run every variant and replication.
 
     folder: where job tables are written (variant/replication by file name), None for nowhere.
-    workers: processes, default one per core.  KeyboardInterrupt leaves a partial result with
-    ``complete`` False.  Results do not depend on the number of workers.
+    workers: processes, default one per core.  elsewhere: plays the runs instead of them.
+    KeyboardInterrupt leaves a partial result with ``complete`` False.  Results do not depend on
+    where the runs are played.
     """
     runs = [(name, r) for name, s in file.variants.items() for r in range(s.replications)]
     jobs = [(name, r, part) for name, r in runs for part in file.variants[name].apart()]
     count = min(workers or os.cpu_count() or 1, len(jobs))
     result = StudyResult(file)
-    calls = (delayed(job)(part, name, r, folder, chunks, engine) for name, r, part in jobs)
+    calls = (delayed(_in_process)(part, name, r, folder, chunks, engine) for name, r, part in jobs)
     parts: dict[tuple[str, int], list[Piece]] = defaultdict(list)
     try:
         done: Iterator[Piece]
-        if count == 1:
+        if elsewhere is not None:
+            done = elsewhere(jobs)
+        elif count == 1:
             done = (call[0](*call[1], **call[2]) for call in calls)
         else:
             done = Parallel(n_jobs=count, return_as="generator_unordered")(calls)
@@ -194,8 +202,6 @@ def job(
     engine: str,
 ) -> Piece:
     """One run of one pool, its tables written to ``folder``."""
-    if current_process().name != "MainProcess":
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     run = simulate(scenario, replication, engine, record_chunks=chunks)
     part = fleet.part_of(run)
     if folder is not None:
@@ -216,6 +222,13 @@ def job(
     if scenario.slice == (0.0, 1.0):  # the only pool: the numbers are made here, in parallel
         piece.outcome, piece.part = outcome_of([piece], scenario), None
     return piece
+
+
+def _in_process(*asked: Any) -> Piece:
+    """``job`` in a process of this machine."""
+    if current_process().name != "MainProcess":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    return job(*asked)
 
 
 def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:

@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from tests.experiment import busy
-from voicesim.experiment import ExperimentError, compare
+from voicesim.experiment import ExperimentError, compare, tables
 from voicesim.experiment.backends import WorkerDied, backend, elsewhere
 from voicesim.experiment.work import jobs_of, model_version, play
 from voicesim.scenario import load
+from voicesim.study import run_study
 
 VICTIM = ("cap", 2)
 
@@ -131,6 +132,20 @@ def scheduler(tmp_path_factory):
             process.terminate()
             process.wait(timeout=30)
         log.close()
+
+
+def test_tables_of_a_run_come_back_from_a_dask_cluster(scheduler, file, tmp_path):
+    """``run --backend dask`` leaves the folder that processes leave, byte for byte."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    alone = run_study(file, here, workers=1, chunks=True)
+    place = tables.elsewhere("dask", None, scheduler, there, True, "kernel")
+    found = run_study(file, there, chunks=True, elsewhere=place)
+    assert found.summary == alone.summary and found.complete
+    names = sorted(str(p.relative_to(here)) for p in here.rglob("*.parquet"))
+    assert len(names) == 3 * len(file.variants)
+    assert names == sorted(str(p.relative_to(there)) for p in there.rglob("*.parquet"))
+    for name in names:
+        assert (here / name).read_bytes() == (there / name).read_bytes()
 
 
 def test_the_same_on_a_dask_cluster_after_a_worker_dies(scheduler, jobs, alone, tmp_path):

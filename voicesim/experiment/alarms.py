@@ -72,6 +72,17 @@ class Backtest:
         runs = [s for (v, _), s in self.seen.items() if v == variant]
         return [s.first_stall_waiting for s in runs if math.isfinite(s.first_stall)]
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per variant and rule, as in alarms.json, the best of a variant first."""
+        return pd.DataFrame(
+            [
+                {"variant": v, **_row(f)}
+                for v in dict.fromkeys(f.variant for f in self.findings)
+                for f in self.of(v)
+            ]
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """alarms.json."""
         base = self.file.variants[self.file.baseline]

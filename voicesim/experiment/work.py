@@ -82,10 +82,15 @@ def play(job: Job) -> dict[str, Any]:
 def runs_of(job: Job, watch: bool = False) -> tuple[Scenario, list[Run]]:
     """The scenario of a job where its files are, and the run of each of its pools; watch: see
     ``simulate``."""
+    whole = ready(job)
+    return whole, [simulate(part, job.replication, watch=watch) for part in whole.apart()]
+
+
+def ready(job: Job) -> Scenario:
+    """The scenario of a job, its files and policies where this machine finds them."""
     if job.path and job.path not in sys.path and Path(job.path).is_dir():
         sys.path.insert(0, job.path)
-    whole = _at_home(job)
-    return whole, [simulate(part, job.replication, watch=watch) for part in whole.apart()]
+    return _at_home(job)
 
 
 def live_of(runs: list[Run]) -> list[float]:

@@ -43,10 +43,10 @@ def alarms_command(
     """Back-test; the exit code: 0, 1 workers lost, 2 bad input, 130 interrupted."""
     terminal.stop_on_sigterm()
     folder = out or Path("runs") / f"{path.stem}-alarms"
-    shown = _Progress(quiet)
+    shown = Shown(quiet)
     try:
         file = load(path, sets=sets, seed=seed)
-        chosen, source = _rules(file, rules, asked["variants"])
+        chosen, source = rules_of(file, rules, asked["variants"])
         if folder.exists() and not folder.is_dir():
             raise ExperimentError(f"--out {folder}: is a file")
         answer = backtest(file, chosen, source, out=folder, progress=shown.show, **asked)
@@ -79,7 +79,7 @@ def alarms_command(
     return 0
 
 
-def _rules(
+def rules_of(
     file: ScenarioFile, given: str | None, variants: Sequence[str]
 ) -> tuple[list[Alarm], str]:
     """The rules of --rules, else the scenario's, else the shipped ones; and where from."""
@@ -112,7 +112,7 @@ def write(answer: Backtest, folder: Path) -> None:
     write_whole(folder / "alarms.png", alarms_figure(answer))
 
 
-class _Progress:
+class Shown:
     """A line per finished run on stderr; on a terminal one line that counts."""
 
     def __init__(self, quiet: bool):

@@ -10,7 +10,7 @@ import numpy as np
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.experiment.replay import Calls, calls_csv, recorded_calls
 from voicesim.files import write_whole
-from voicesim.report.run import play_and_show
+from voicesim.report.run import How, play_and_show
 from voicesim.runfolder import FILES, FolderError, RunFolder
 from voicesim.scenario import Scenario, ScenarioErrors, ScenarioFile, load
 from voicesim.scenario.arrivals import Trace
@@ -33,12 +33,11 @@ def replay_command(
     sets: Sequence[str],
     seed: int | None,
     replications: int | None,
-    workers: int | None,
-    chunks: bool,
-    engine: str,
+    how: How,
     quiet: bool,
 ) -> int:
-    """Replay recorded files; returns the exit code (0, 2 for bad input, 130 when interrupted).
+    """Replay recorded files; returns the exit code (0, 1 workers lost, 2 for bad input,
+    130 when interrupted).
 
     knobs: speed, scale, jitter, after, until of the trace, None where not given.  convert: only
     write the calls here.
@@ -69,7 +68,7 @@ def replay_command(
         folder.discard()
         print(found, file=sys.stderr)
         return 2
-    return play_and_show(_named(study), folder, shown, workers, chunks, engine, quiet, notes)
+    return play_and_show(_named(study), folder, shown, how, quiet, notes)
 
 
 def _convert(calls: Calls, target: Path, quiet: bool) -> int:

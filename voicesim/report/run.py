@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from voicesim import terminal
 from voicesim.engine.kernel.jit import is_compiled
 from voicesim.engine.spec import NoProgressError
+from voicesim.experiment.backends import WorkerDied
+from voicesim.experiment.metrics import ExperimentError
+from voicesim.experiment.tables import elsewhere
 from voicesim.policy.python import PolicyError
 from voicesim.report.figure import peak_figure
 from voicesim.report.table import print_report
@@ -20,18 +24,29 @@ from voicesim.simulation import ModelError, checked
 from voicesim.study import Outcome, StudyResult, run_study
 
 
+@dataclass(frozen=True)
+class How:
+    """workers: processes, or of a local cluster; None: one per core.  chunks: write them too.
+    engine: kernel or reference.  backend, address: see experiment.backends."""
+
+    workers: int | None = None
+    chunks: bool = False
+    engine: str = "kernel"
+    backend: str = "processes"
+    address: str | None = None
+
+
 def run_command(
     file: Path,
     out: Path | None,
     sets: Sequence[str],
     seed: int | None,
     replications: int | None,
-    workers: int | None,
-    chunks: bool,
-    engine: str,
+    how: How,
     quiet: bool,
 ) -> int:
-    """Run a scenario file; returns the exit code (0, 2 for bad input, 130 when interrupted)."""
+    """Run a scenario file; returns the exit code (0, 1 workers lost, 2 for bad input, 130 when
+    interrupted)."""
     shown = out or Path("runs") / file.stem
     try:
         study = checked(load(file, sets=sets, seed=seed, replications=replications))
@@ -39,23 +54,29 @@ def run_command(
     except (ScenarioErrors, ModelError, FolderError) as problem:
         print(problem, file=sys.stderr)
         return 2
-    return play_and_show(study, folder, shown, workers, chunks, engine, quiet)
+    return play_and_show(study, folder, shown, how, quiet)
 
 
 def play_and_show(
-    study: ScenarioFile, folder: RunFolder, shown: Path, workers: int | None, chunks: bool,
-    engine: str, quiet: bool, notes: Sequence[str] = (),
+    study: ScenarioFile, folder: RunFolder, shown: Path, how: How, quiet: bool,
+    notes: Sequence[str] = (),
 ) -> int:  # fmt: skip
     """Play a study, publish its folder and print it; returns the exit code.
 
     shown: the folder as the user named it.  notes: assumptions to keep and print with the model's.
     """
     console = terminal.console(quiet)
-    if engine == "kernel" and not quiet and not is_compiled():
+    if how.engine == "kernel" and not quiet and not is_compiled():
         print("compiling the kernel, once: about 20 s", file=sys.stderr)
     terminal.stop_on_sigterm()
     try:
-        result = play(study, folder, workers, chunks, engine, quiet, notes)
+        result = play(study, folder, how, quiet, notes)
+    except ExperimentError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    except WorkerDied as problem:
+        print(f"{problem}; nothing was kept", file=sys.stderr)
+        return 1
     except (PolicyError, NoProgressError) as problem:
         print(f"{study.path}: {problem}", file=sys.stderr)
         return 2
@@ -73,17 +94,18 @@ def play_and_show(
 
 
 def play(
-    study: ScenarioFile, folder: RunFolder | None, workers: int | None, chunks: bool, engine: str,
-    quiet: bool, notes: Sequence[str] = (),
+    study: ScenarioFile, folder: RunFolder | None, how: How, quiet: bool, notes: Sequence[str] = (),
 ) -> StudyResult:  # fmt: skip
     """Play a study and write its folder, all but the publishing; it is discarded if that fails.
 
-    Raises PolicyError, NoProgressError; KeyboardInterrupt if no run was finished.
+    Raises PolicyError, NoProgressError, ExperimentError, WorkerDied; KeyboardInterrupt if no run
+    was finished.
     """
     try:
         with _progress(Console(stderr=True), quiet) as bar:
             path = None if folder is None else folder.path
-            result = run_study(study, path, workers, chunks, engine, bar.report)
+            place = elsewhere(how.backend, how.workers, how.address, path, how.chunks, how.engine)
+            result = run_study(study, path, how.workers, how.chunks, how.engine, bar.report, place)
         result.notes = notes
         if folder is not None:
             write_results(result, folder.path)
