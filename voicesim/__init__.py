@@ -2,7 +2,8 @@
 
 The commands as functions: ``voicesim.run``, ``compare``, ``plan``, ``sweep``, ``tornado``,
 ``gate``, ``alarms``, ``calibrate``, ``ladder``, and ``load`` for a finished folder (docs/api.md).
-They are imported when first used, so that ``import voicesim`` and ``voicesim --help`` are immediate.
+They are imported when first used, so that ``import voicesim`` and ``voicesim --help`` are
+immediate.
 """
 
 from typing import TYPE_CHECKING, Any
