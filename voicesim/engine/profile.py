@@ -449,10 +449,10 @@ def dump_profile(profile: Profile) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Block style, but small leaves (a quantity, a pair of numbers) on one line."""
+    """Block style, but small leaves (a quantity, a point, a pair of numbers) on one line."""
 
     def represent_mapping(self, tag: str, mapping: Any, flow_style: Any = None) -> Any:
-        flow = isinstance(mapping, dict) and "origin" in mapping
+        flow = isinstance(mapping, dict) and bool({"origin", "stat"} & set(mapping))
         return super().represent_mapping(tag, mapping, flow_style=flow)
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: Any = None) -> Any:

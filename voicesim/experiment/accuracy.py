@@ -133,7 +133,7 @@ def page(found: Sequence[dict[str, Any]], left_out: Sequence[dict[str, str]]) ->
         f"{len(tested)} published ladders, each one model on one card with one version of one "
         "stack. Of each, every second load between the first and the last is left out; a profile "
         "is fitted to the others; the simulator predicts what was left out. That split is the same "
-        "for all and was fixed before any result. The method was not: which parameters are free, and "
+        "for all and was fixed before any result. The method was not: what is free in a fit, and "
         "when a table is taken, was settled while these ladders were looked at, so expect somewhat "
         "more on one of your own. The figures are other people's, and repeat to 3 to 10 %.",
         "",
