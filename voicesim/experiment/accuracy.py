@@ -26,9 +26,10 @@ BARS = (
     ("RTF and throughput", ("rtf", "throughput"), 0.08, MISS),
     ("latency", ("latency",), None, None),
     ("first audio", ("ttfa",), 0.20, None),
+    ("first audio, p95 only", ("ttfa p95",), 0.20, None),
     ("continuity", ("continuity",), None, None),
 )
-"""Name, metrics of the JSON, allowed median and greatest held-out error."""
+"""Name, metrics of the JSON (or as published), allowed median and greatest held-out error."""
 KINDS = {
     "rtf": "rtf", "rtf_aggregate": "rtf", "itl": "rtf", "throughput": "throughput",
     "xrt": "throughput", "tokens_per_s": "throughput", "latency": "latency", "ttfa": "ttfa",
@@ -94,7 +95,11 @@ def summary(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Held-out errors by kind, beside what is asked of them."""
     out = []
     for name, kinds, median, most in BARS:
-        errors = [abs(r["error"]) for r in found if r["held_out"] and r["metric"] in kinds]
+        errors = [
+            abs(r["error"])
+            for r in found
+            if r["held_out"] and {r["metric"], r["published_as"]} & set(kinds)
+        ]
         if errors:
             out.append(
                 {
