@@ -4,7 +4,8 @@
 
 Recomputes every ladder of calibration/measured/ladders (or those named), prints a table, and
 writes docs/accuracy.md (all ladders only).  --profiles also writes calibration/profiles;
---shipped fits nothing and takes them as they are (seconds instead of minutes).  Exit code 1 if a shipped profile is not what its figures give.
+--shipped fits nothing and takes them as they are (seconds instead of minutes).  Exit code 1 if a
+shipped profile is not what its figures give.
 """
 
 import argparse
@@ -45,7 +46,7 @@ def main() -> int:
     ask.add_argument("--shipped", action="store_true", help="fit nothing: profiles as they ship")
     ask.add_argument("--workers", type=int, default=1, help="processes")
     asked = ask.parse_args()
-    files = sorted((MEASURED / "ladders").glob("*.csv"))
+    files = sorted((MEASURED / "ladders").glob("*.csv"), key=lambda file: file.stem)
     wanted = [f for f in files if not asked.names or f.stem in asked.names]
     unknown = set(asked.names) - {f.stem for f in wanted}
     if unknown:

@@ -253,7 +253,8 @@ def calibrate(
     with _said(None):
         named = name or Path(output or paths[0]).name.split(".")[0]
         if output is None:
-            profile, samples = fitted(paths, named, token_audio_s, read_prior(prior) if prior else None)
+            known = read_prior(prior) if prior else None
+            profile, samples = fitted(paths, named, token_audio_s, known)
         else:
             profile, samples = fitted_into(paths, Path(output), named, token_audio_s, prior)
     rows = [
