@@ -1,6 +1,5 @@
 """The ``profiles`` command: what ships, and the catalogue that priors are drawn from."""
 
-import re
 from pathlib import Path
 
 from rich import box
@@ -31,14 +30,17 @@ def profiles_command() -> int:
         table.add_column(name, no_wrap=True)
     for name in ("streams", "held-out error"):
         table.add_column(name, justify="right")
-    table.add_column("source", overflow="fold")
     for file, profile in found:
         about = profile.about
         table.add_row(
             file.stem, (about and about.model) or "-", (about and about.gpu) or "-", profile.form,
-            _range(profile), _error(profile), _source(profile),
+            _range(profile), _error(profile),
         )  # fmt: skip
     console.print(table)
+    console.print("sources:")
+    for file, profile in found:
+        console.print(f"  {file.stem}: {_source(profile)}", soft_wrap=True, highlight=False)
+    console.print()
     console.print(_gpus())
     console.print(_models())
     return 0
@@ -61,10 +63,7 @@ def _error(profile: Profile) -> str:
 
 
 def _source(profile: Profile) -> str:
-    pages = dict.fromkeys(s.where.split(", ")[0] if s.where else s.file for s in profile.sources)
-    return ", ".join(
-        re.sub(r"^https://(github.com/)?|/blob/[^/]+(/.*)?(?=/)", "", p) for p in pages
-    )
+    return ", ".join(s.where or s.file for s in profile.sources)
 
 
 def _gpus() -> Table:
