@@ -214,6 +214,17 @@ def _intervals(solved: Solved) -> tuple[dict[str, float], dict[str, float]]:
     return low, dict(zip(names, np.exp(solved.x + spread), strict=True))
 
 
+def _notes(ladder: Ladder) -> list[str]:
+    """What a user of the profile must know of how it was asked."""
+    if float(ladder.setting("prompt_tokens") or 1) > 1:
+        return []
+    return [
+        "what a prompt costs was not published: fitted with prompts of 1 token, and longer ones "
+        "are priced as so many more streams in their step, which is far too much; play it with "
+        "prompts of 1 token (voicesim ladder --prompt 1)"
+    ]
+
+
 def _finish(
     ladder: Ladder,
     solved: Solved,
@@ -250,6 +261,7 @@ def _finish(
             "fit": FitReport(
                 why=why, unidentified=[f"{name}: the figures hardly move with it" for name in weak]
             ),
+            "notes": _notes(ladder),
             "sources": [
                 Source(file=ladder.file, rows=len(ladder.figures), where=", ".join(ladder.urls))
             ],
