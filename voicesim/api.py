@@ -22,6 +22,7 @@ from rich.console import Console
 from voicesim.calibrate import CalibrationError, describe
 from voicesim.calibrate.describe import quantities
 from voicesim.calibrate.figure import fit_figure
+from voicesim.calibrate.prior import read_prior
 from voicesim.calibrate.run import calibrate as fitted
 from voicesim.calibrate.run import calibrate_into as fitted_into
 from voicesim.engine.profile import Profile, ProfileError
@@ -337,21 +338,23 @@ def calibrate(
     *,
     output: Where | None = None,
     token_audio_s: float | None = None,
-    model: str | None = None,
+    prior: str | None = None,
 ) -> Answer[Profile]:
     """Fit a profile to measured CSV files, as ``voicesim calibrate``.
 
     name: of the profile, default from the output's, else the first file's.  output: profile to
-    write (YAML).  token_audio_s: seconds of audio per decode step.  table: the samples that were
-    fitted.  summary: a row per parameter: value, low, high (5 % to 95 %), origin.  Raises Error.
+    write (YAML).  token_audio_s: seconds of audio per decode step.  prior: gpu=NAME,model=NAME,
+    for what the files cannot tell.  table: the samples that were fitted.  summary: a row per
+    parameter: value, low, high (5 % to 95 %), origin.  Raises Error.
     """
     paths = [Path(f) for f in ([files] if isinstance(files, str | Path) else files)]
     with _said(None):
         named = name or Path(output or paths[0]).name.split(".")[0]
         if output is None:
-            profile, samples = fitted(paths, named, token_audio_s, model)
+            known = read_prior(prior) if prior else None
+            profile, samples = fitted(paths, named, token_audio_s, known)
         else:
-            profile, samples = fitted_into(paths, Path(output), named, token_audio_s, model)
+            profile, samples = fitted_into(paths, Path(output), named, token_audio_s, prior)
     rows = [
         {"parameter": n, "value": q.value, "low": q.low, "high": q.high, "origin": q.origin}
         for n, q in quantities(profile)

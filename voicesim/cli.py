@@ -426,18 +426,22 @@ def measure(
 
 @app.command()
 def calibrate(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Measurements (docs/files.md).")
-    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PROFILE", help="Profile to write (YAML).")
     ],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE...]", help="Measurements (docs/files.md); none: a roofline of --prior."
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the profile.")] = None,
     token_audio: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Audio per decode step, such as 80ms.")
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Known model, for its memory and priors.")
+    prior: Annotated[
+        str | None,
+        typer.Option(metavar="gpu=NAME,model=NAME", help="Data sheets, where files cannot tell."),
     ] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Picture of points, curve and residuals (PNG).")
@@ -448,11 +452,18 @@ def calibrate(
     # machine.  Read by numpy's library when it is first imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from voicesim.calibrate import CalibrationError, describe, run_calibrate
+    from voicesim.experiment.accuracy import run_ladder
+    from voicesim.experiment.published import is_ladder
     from voicesim.scenario.units import duration
 
     try:
         seconds = None if token_audio is None else duration(token_audio)
-        profile = run_calibrate(files, output, name, seconds, model, figure, typer.echo)
+        if files and len(files) == 1 and is_ladder(files[0]):
+            if (name, seconds, prior, figure) != (None, None, None, None):
+                raise ValueError("a ladder states its own settings: give --output only")
+            profile = run_ladder(files[0], output)
+        else:
+            profile = run_calibrate(files or [], output, name, seconds, prior, figure, typer.echo)
     except (CalibrationError, ValueError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
@@ -711,6 +722,14 @@ def check(file: ScenarioPath, sets: Sets = None) -> None:
             f" admission {scenario.policies.admission.kind}"
             + ("  (baseline)" if name == found.baseline else "")
         )
+
+
+@app.command()
+def profiles() -> None:
+    """List what ships: profiles with their range and error, and the catalogue they draw on."""
+    from voicesim.report.profiles import profiles_command
+
+    raise typer.Exit(profiles_command())
 
 
 @app.command()

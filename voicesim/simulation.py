@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import gamma
 
+from voicesim.catalogue import MODELS, WITH_MEMORY
 from voicesim.engine.cost import OVERLAP
 from voicesim.engine.gauges import Gauges
 from voicesim.engine.profile import Profile, ProfileError, load_profile
@@ -18,7 +19,6 @@ from voicesim.engine.spec import CODEC_QUEUES, INF, CodecSpec, PoolSpec
 from voicesim.policy import admission, python, routing
 from voicesim.policy.python import PolicyError
 from voicesim.scenario import Scenario, ScenarioFile
-from voicesim.scenario.presets import MODELS
 from voicesim.workload import rng
 from voicesim.workload.tape import Tape, draw_tape
 
@@ -174,7 +174,7 @@ def pool_spec(
         jitter=jitter_table(network.jitter),
         decode_slowdown=profile.sharing.decode_slowdown.value,
         codec_slowdown=profile.sharing.codec_slowdown.value,
-        delay=network.delay,
+        delay=network.delay + (profile.request_s.value if profile.request_s else 0.0),
         prebuffer=player.prebuffer,
         rebuffer=player.rebuffer,
         max_wait=INF if player.max_wait is None else player.max_wait,
@@ -262,12 +262,13 @@ def kv_blocks(scenario: Scenario, profile: Profile) -> int:
         weights = profile.memory.weight_bytes.value + profile.memory.overhead_bytes.value
         per_token = profile.memory.kv_bytes_per_token.value
     elif engine.model is not None:
-        weights = float(MODELS[engine.model].weights_bytes)
-        per_token = float(MODELS[engine.model].kv_bytes_per_token)
+        model = MODELS[engine.model]
+        weights = float((model.weights_bytes or 0) + model.overhead_bytes)
+        per_token = float(model.kv_bytes_per_token or 0)
     else:
         raise ModelError(
             f"profile {profile.name!r} says nothing about memory: give engine.kv_blocks or "
-            f"engine.model ({', '.join(MODELS)})"
+            f"engine.model ({', '.join(WITH_MEMORY)})"
         )
     total = scenario.cluster.gpu.memory_bytes
     if total is None:

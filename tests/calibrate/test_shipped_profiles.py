@@ -14,6 +14,8 @@ from voicesim.calibrate.levels import decode_levels, level_rows
 from voicesim.calibrate.readers import read_samples
 from voicesim.cli import app
 from voicesim.engine.profile import Profile, Quantity, load_profile
+from voicesim.experiment.accuracy import dropped, page, rows
+from voicesim.experiment.published import read_ladder
 
 HERE = Path(__file__).resolve().parents[2] / "calibration"
 CPU = HERE / "measured" / "vllm_cpu"
@@ -63,9 +65,54 @@ def h100(h100_run):
     return h100_run[:2]
 
 
+LADDERS = sorted(path.stem for path in (HERE / "measured" / "ladders").iterdir())
+
+
 def test_each_shipped_profile_has_its_documented_command():
+    """Its own, or as the profile of the published ladder of its name."""
     files = {path.name for path in (HERE / "profiles").iterdir()}
-    assert set(documented()) == files == set(SHIPPED.values())
+    assert set(documented()) == set(SHIPPED.values())
+    assert files == set(documented()) | {f"{name}.yaml" for name in LADDERS}
+    assert "    python benchmarks/accuracy.py --profiles\n" in (HERE / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_a_ladders_profile_carries_the_figures_of_its_file(name):
+    """Every figure is there once as fitted, and once as held out if the rule holds its load out:
+    a profile of older figures is found without fitting it again."""
+    of = read_ladder(HERE / "measured" / "ladders" / f"{name}.csv")
+    profile = load_profile(HERE / "profiles" / f"{name}.yaml")
+    seen, unseen = [], []
+    for p in profile.fit.points:
+        (unseen if p.held_out else seen).append((p.run or "", p.load, p.metric, p.stat, p.measured))
+        assert p.error == pytest.approx(p.predicted / p.measured - 1, abs=2e-4)
+    figures = [(f.run, f.level, f.metric, f.stat, f.value) for f in of.figures]
+    assert seen == figures
+    assert unseen == [f for f in figures if f[1] in of.held_out]
+    assert bool(unseen) == (len(of.levels) >= 4)
+    assert profile.name == name and profile.sources[0].rows == len(figures)
+
+
+@pytest.mark.parametrize("name", ["higgs-v3-4b-h100-sglang", "fish-s2-pro-h20-sglang-pr3323"])
+def test_a_ladders_command_gives_the_shipped_file_byte_for_byte(name, tmp_path):
+    """Two quick ones here; ``python benchmarks/accuracy.py`` compares all of them."""
+    measured = HERE / "measured" / "ladders" / f"{name}.csv"
+    made = tmp_path / f"{name}.yaml"
+    result = CliRunner().invoke(app, ["calibrate", str(measured), "-o", str(made)])
+    assert result.exit_code == 0, result.output
+    assert made.read_bytes() == (HERE / "profiles" / f"{name}.yaml").read_bytes()
+    assert "held out" in result.output
+
+
+def test_the_page_says_what_the_profiles_say():
+    """docs/accuracy.md is what the shipped profiles give, word for word."""
+    found = []
+    for name in LADDERS:
+        of = read_ladder(HERE / "measured" / "ladders" / f"{name}.csv")
+        found += rows(of, load_profile(HERE / "profiles" / f"{name}.yaml"))
+    text = page(found, dropped(HERE / "measured" / "ladders_not_taken.csv"))
+    assert text == (HERE.parent / "docs" / "accuracy.md").read_text()
+    assert "not explained" not in text
 
 
 @pytest.mark.parametrize("name", ["cpu", "h100"])

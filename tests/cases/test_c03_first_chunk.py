@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 
 from tests.cases.machine import FRAME, Heard, card, codec, play, together
+from tests.cases.shipped import HOME
 from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
+from voicesim.engine.profile import load_profile
 from voicesim.engine.spec import CodecSpec
+from voicesim.experiment.rung import Load
+from voicesim.experiment.served import serve
 
 FIRST = (1, 2, 4, 8, 20, 40)
 
@@ -74,3 +78,20 @@ def test_the_threshold_is_in_milliseconds():
     assert max(ms) - min(ms) <= 80
     frames = [m * rate / 1000 for m, rate in zip(ms, (25, 50, 75), strict=True)]
     assert frames[2] > 2 * frames[0]
+
+
+def test_on_the_shipped_profile_too():
+    """Qwen3-TTS-1.7B on an H100 at 32 in flight: continuity is a step in the first chunk, first
+    audio is the price, and requests per second do not pay."""
+    profile = load_profile(HOME / "profiles" / "qwen3-tts-1.7b-h100.yaml")
+    runs = [
+        serve(Load(profile, audio=4.2, prompt=30, chunks=(n, 25), left_context=25), "closed", 32)
+        for n in FIRST
+    ]
+    c100 = [r.value("c100", "mean") for r in runs]
+    assert c100 == sorted(c100)
+    assert c100[0] < 0.1 and c100[FIRST.index(8)] > 0.95
+    first = [r.value("ttfa", "p95") for r in runs]
+    assert first == sorted(first)
+    rate = [r.requests_per_s for r in runs]
+    assert min(rate) > 0.97 * rate[0]

@@ -9,9 +9,10 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from voicesim.catalogue import GPUS
 from voicesim.scenario import Scenario, schema
 from voicesim.scenario.loader import json_schema
-from voicesim.scenario.presets import GPUS, SERVEGEN_M_SMALL
+from voicesim.scenario.presets import SERVEGEN_M_SMALL
 
 from .conftest import PLAIN, SKETCH
 

@@ -10,6 +10,7 @@ What the data cannot tell is not fitted: it stays 0 (assumed) or at a prior, and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +26,9 @@ NAMES = (
     "host_s",
     "host_per_stream_s",
 )
+Priors = Mapping[str, float]
+"""Parameters from data sheets, by name (s), for those that the samples cannot tell."""
+NO_PRIORS: Priors = {}
 NORMS = (1, 2, 4, 8, 0)
 SOFT = 0.1
 """Residual (a share) beyond which the loss turns from squares to absolute values."""
@@ -85,7 +89,7 @@ def run_weights(samples: pd.DataFrame) -> np.ndarray:
     return np.asarray(trust * stands_for / total, dtype=float)
 
 
-def with_reliability(samples: pd.DataFrame, kv_prior: float | None) -> pd.DataFrame:
+def with_reliability(samples: pd.DataFrame, priors: Priors) -> pd.DataFrame:
     """Add a column ``reliability``: 1 / (scatter within the run squared + between runs squared).
 
     Scatter: of the logarithm of measured over predicted, from absolute deviations.  On a shared
@@ -99,7 +103,7 @@ def with_reliability(samples: pd.DataFrame, kv_prior: float | None) -> pd.DataFr
     if long["run"].nunique() < 6:
         return samples.assign(reliability=1.0)
     for _ in range(2):
-        fitted = fit_decode(out, 1, kv_prior)
+        fitted = fit_decode(out, 1, priors)
         log = pd.Series(np.log(long["seconds"].to_numpy() / fitted.predict(steps_of(long))))
         run = long["run"].to_numpy()
         speed = log.groupby(run).median()
@@ -139,9 +143,7 @@ def step_seconds(v: dict[str, float], norm: int, knee: float, s: Steps) -> np.nd
     return np.asarray(gpu + v["host_s"] + v["host_per_stream_s"] * s.streams)
 
 
-def choose_free(
-    samples: pd.DataFrame, norm: int, kv_prior: float | None
-) -> tuple[list[str], list[str]]:
+def choose_free(samples: pd.DataFrame, norm: int, priors: Priors) -> tuple[list[str], list[str]]:
     """Which parameters the samples can tell, and a sentence for each that they cannot."""
     decode = samples[samples["stage"] == "decode"]
     prefill = samples[samples["stage"] == "prefill"]
@@ -149,13 +151,14 @@ def choose_free(
     if samples["tokens"].nunique() > 1:
         free.append("compute_per_token_s")
     else:
-        cannot.append("compute_per_token_s: only one batch size; assumed 0")
+        what = "the data-sheet prior is used" if "compute_per_token_s" in priors else "assumed 0"
+        cannot.append(f"compute_per_token_s: only one batch size; {what}")
     context = decode.assign(level=decode["batch"].round()).groupby("level")["context"]
     spread = (context.max() / context.min().clip(lower=1.0)).max() if len(decode) else 1.0
     if len(decode) >= 4 and spread >= 1.5:
         free.append("memory_per_kv_token_s")
     else:
-        what = "the data-sheet prior is used" if kv_prior else "assumed 0"
+        what = "the data-sheet prior is used" if "memory_per_kv_token_s" in priors else "assumed 0"
         cannot.append(f"memory_per_kv_token_s: contexts hardly differ at any batch; {what}")
     if len(prefill):
         free.append("host_per_stream_s")
@@ -175,15 +178,15 @@ def choose_free(
     return free, cannot
 
 
-def fit_decode(samples: pd.DataFrame, norm: int, kv_prior: float | None = None) -> DecodeFit:
+def fit_decode(samples: pd.DataFrame, norm: int, priors: Priors = NO_PRIORS) -> DecodeFit:
     """Fit one norm: choose what is free, then solve.
 
     If decoding streams turn out to cost no more than prompt tokens, the compute line gets a
     second slope above the largest decode batch, where only prompts reach.
     """
     steps = steps_of(samples)
-    names, cannot = choose_free(samples, norm, kv_prior)
-    values = _solve(steps, norm, np.inf, names, kv_prior)
+    names, cannot = choose_free(samples, norm, priors)
+    values = _solve(steps, norm, np.inf, names, priors)
     fitted = DecodeFit(values, norm, np.inf, tuple(names), cannot)
     top = float(samples.loc[samples["stage"] == "decode", "batch"].max())
     beyond = (samples["stage"] == "prefill") & (samples["tokens"] > top)
@@ -191,7 +194,7 @@ def fit_decode(samples: pd.DataFrame, norm: int, kv_prior: float | None = None) 
     if "host_per_stream_s" in names and pinned and beyond.any():
         names = [n for n in names if n != "host_per_stream_s"] + ["prefill_per_token_s"]
         cannot = [*cannot, "host_per_stream_s: decoding streams cost no more than prompt tokens; 0"]
-        values = _solve(steps, norm, top, names, kv_prior)
+        values = _solve(steps, norm, top, names, priors)
         fitted = DecodeFit(values, norm, top, tuple(names), cannot)
     return fitted
 
@@ -205,7 +208,7 @@ def refit(near: DecodeFit, samples: pd.DataFrame, times: np.ndarray | None = Non
     if times is not None:
         scaled = steps.weight * times
         steps = Steps(**{**vars(steps), "weight": scaled}).where(scaled > 0)
-    values = _solve(steps, near.norm, near.knee, list(near.free), None, near.values)
+    values = _solve(steps, near.norm, near.knee, list(near.free), NO_PRIORS, near.values)
     return DecodeFit(values, near.norm, near.knee, near.free)
 
 
@@ -214,12 +217,11 @@ def _solve(
     norm: int,
     knee: float,
     free: list[str],
-    kv_prior: float | None,
+    priors: Priors,
     near: dict[str, float] | None = None,
 ) -> dict[str, float]:
     fixed = dict.fromkeys(NAMES, 0.0)
-    if "memory_per_kv_token_s" not in free and kv_prior:
-        fixed["memory_per_kv_token_s"] = kv_prior
+    fixed.update({name: value for name, value in priors.items() if name not in free})
     if near is not None:
         fixed.update({name: value for name, value in near.items() if name not in free})
     root = np.sqrt(steps.weight / steps.weight.sum())

@@ -1,6 +1,6 @@
 """A profile in words: parameters with intervals and origin, errors, and what is not known."""
 
-from voicesim.engine.profile import DecodeCost, HeldOut, Profile, Quantity
+from voicesim.engine.profile import DecodeCost, HeldOut, Point, Profile, Quantity
 
 
 def describe(profile: Profile) -> str:
@@ -9,6 +9,8 @@ def describe(profile: Profile) -> str:
     alone = one_level(profile)
     if alone is not None:
         lines.append(f"  WARNING: {alone}")
+    if profile.form == "roofline":
+        lines.append(f"  WARNING: {profile.notes[0]}")
     if profile.fit:
         lines.append(f"  chosen because: {profile.fit.why}")
     lines += ["", f"  {'parameter':28s} {'value':>12s}  {'5 % to 95 %':>27s}  origin"]
@@ -30,7 +32,8 @@ def describe(profile: Profile) -> str:
             f"{r.prefill_tokens[1]:g} tokens; beyond it everything is extrapolated"
         )
     lines += _fit_lines(profile)
-    lines += [f"  note: {note}" for note in profile.notes if note != alone]
+    said = profile.notes[:1] if profile.form == "roofline" else []
+    lines += [f"  note: {note}" for note in profile.notes if note != alone and note not in said]
     return "\n".join(lines) + "\n"
 
 
@@ -40,7 +43,9 @@ def one_level(profile: Profile) -> str | None:
     if r is None or r.batch[0] != r.batch[1]:
         return None
     rest = "the profile takes the same time at every batch"
-    if any(q.value for q in _growing(profile.decode)):
+    if profile.decode.compute_per_token_s.origin == "prior":
+        rest = "what a stream adds is the data sheets', a prior"
+    elif any(q.value for q in _growing(profile.decode)):
         rest = "what it adds per stream comes from prompts and contexts alone"
     return (
         f"decode was measured at batch {r.batch[0]:g} only, so the data cannot tell how the step "
@@ -66,6 +71,7 @@ def _fit_lines(profile: Profile) -> list[str]:
         lines.append(f"  knee: {knee_words(fit.knee)}, where compute takes over from memory")
     lines += _levels("held out of the fit", fit.held_out)
     lines += _levels("measured points against the profile", fit.anchors)
+    lines += _points(fit.points)
     if fit.unidentified:
         lines.append("  the data cannot tell:")
         lines += [f"    - {text}" for text in fit.unidentified]
@@ -92,6 +98,20 @@ def _levels(title: str, levels: list[HeldOut]) -> list[str]:
     return lines
 
 
+def _points(points: list[Point]) -> list[str]:
+    if not points:
+        return []
+    lines = ["  published figures against simulated runs (held out: of a fit without that load):"]
+    for p in points:
+        what = f"{p.run + ', ' if p.run else ''}{p.load:g}: {p.metric} {p.stat}"
+        mark = "held out" if p.held_out else ""
+        lines.append(
+            f"    {what:34s} published {p.measured:>9.4g}  predicted {p.predicted:>9.4g}  "
+            f"{p.error:+7.1%}  {mark}".rstrip()
+        )
+    return lines
+
+
 def quantities(profile: Profile) -> list[tuple[str, Quantity]]:
     """The parameters by name: of decode, codec and sharing."""
     out = []
@@ -101,6 +121,8 @@ def quantities(profile: Profile) -> list[tuple[str, Quantity]]:
             value = getattr(part, name)
             if isinstance(value, Quantity):
                 out.append((prefix + name, value))
+    if profile.request_s is not None:
+        out.append(("request_s", profile.request_s))
     return out
 
 

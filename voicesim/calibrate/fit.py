@@ -11,6 +11,7 @@ from voicesim.calibrate.codec import fit_codec, fit_decode_slowdown, with_sharin
 from voicesim.calibrate.decode import (
     NORMS,
     DecodeFit,
+    Priors,
     fit_decode,
     refit,
     steps_of,
@@ -30,13 +31,12 @@ from voicesim.calibrate.levels import (
     mean_error,
     misfit,
 )
-from voicesim.calibrate.models import KnownModel
 from voicesim.calibrate.noise import split_noise
+from voicesim.calibrate.prior import Prior
 from voicesim.engine.profile import (
     DecodeCost,
     FitReport,
     HeldOut,
-    Memory,
     Profile,
     Quantity,
     Range,
@@ -53,18 +53,18 @@ def fit_profile(
     samples: pd.DataFrame,
     name: str,
     token_audio_s: float | None = None,
-    known: KnownModel | None = None,
-    kv_prior: float | None = None,
+    prior: Prior | None = None,
 ) -> Profile:
-    """Fit everything the samples hold into a profile."""
+    """Fit everything the samples hold into a profile; ``prior`` where they cannot tell."""
+    priors = _priors(prior)
     steps = samples[samples["stage"].isin(["decode", "prefill"])].reset_index(drop=True)
     if not (steps["stage"] == "decode").any():
         raise CalibrationError(str(samples["file"].iloc[0]), None, "no decode rows to fit")
     usable, aside = _usable_prefill(steps)
-    usable = with_reliability(usable, kv_prior)
+    usable = with_reliability(usable, priors)
     levels = by_level(usable)
     few = thin_out(usable)
-    best, held, compared, why = _choose_norm(few, levels, kv_prior)
+    best, held, compared, why = _choose_norm(few, levels, priors)
     cannot = [*best.unidentified, *aside]
     batches = steps.loc[steps["stage"] == "decode", "batch"].unique()
     if len(batches) == 1:
@@ -88,14 +88,15 @@ def fit_profile(
             why += f"; {chosen} misses a batch by {missed:.0%}, far beyond its noise: table"
         else:
             why += f"; the table errs {compared['table']:.1%}: form fitted, {chosen}"
-    decode = _decode_cost(few, best, again, table)
+    decode = _decode_cost(few, best, again, table, priors)
     profile = Profile(
         name=name,
+        about=prior.about if prior else None,
         form="table" if table else "fitted",
-        token_audio_s=token_audio_s or (known.token_audio_s if known else None),
+        token_audio_s=token_audio_s or (prior.model.token_audio_s if prior else None),
         decode=decode,
         range=_range(steps),
-        memory=_memory(known),
+        memory=prior.memory if prior else None,
     )
     profile, noise_spread = _with_noise(profile, usable)
     codec, codec_slow, codec_cannot = fit_codec(samples)
@@ -111,6 +112,13 @@ def fit_profile(
         unidentified=[*cannot, *codec_cannot],
     )
     return profile.model_copy(update={"fit": report})
+
+
+def _priors(prior: Prior | None) -> Priors:
+    """The prior's terms that a fit may lack: what a stream adds by its context and as a token."""
+    names = ("memory_per_kv_token_s", "compute_per_token_s")
+    known = prior.parameters if prior else {}
+    return {name: known[name].value for name in names if name in known}
 
 
 def _usable_prefill(steps: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -131,12 +139,12 @@ def _usable_prefill(steps: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _choose_norm(
-    steps: pd.DataFrame, levels: dict[float, pd.DataFrame], kv_prior: float | None
+    steps: pd.DataFrame, levels: dict[float, pd.DataFrame], priors: Priors
 ) -> tuple[DecodeFit, list[HeldOut], dict[str, float], str]:
     """The norm of least held-out error; norm 1 unless another is clearly better."""
     fits, held, compared = {}, {}, {}
     for norm in NORMS if len(levels) >= 3 else (1,):
-        fitted = fit_decode(steps, norm, kv_prior)
+        fitted = fit_decode(steps, norm, priors)
         fits[norm] = fitted
 
         def without(rest: pd.DataFrame, fitted: DecodeFit = fitted) -> Predict:
@@ -160,12 +168,13 @@ def _decode_cost(
     best: DecodeFit,
     again: list[DecodeFit],
     table: list[tuple[float, float]] | None,
+    priors: Priors,
 ) -> DecodeCost:
     ends = _ends(best, again)
     quantities: dict[str, Any] = {}
     for name, value in best.values.items():
         free = name in best.free
-        prior = name == "memory_per_kv_token_s" and not free and value > 0
+        prior = name in priors and not free
         quantities[name] = Quantity(
             value=value,
             low=ends[name][0] if name in ends else None,
@@ -291,14 +300,4 @@ def _range(steps: pd.DataFrame) -> Range:
         batch=(float(decode["batch"].min()), float(decode["batch"].max())),
         context_tokens=(float(decode["context"].min()), float(decode["context"].max())),
         prefill_tokens=(0.0, float(prompt.max())),
-    )
-
-
-def _memory(known: KnownModel | None) -> Memory | None:
-    if known is None:
-        return None
-    return Memory(
-        weight_bytes=Quantity(value=known.weight_bytes, origin="prior"),
-        kv_bytes_per_token=Quantity(value=known.kv_bytes_per_token, origin="prior"),
-        overhead_bytes=Quantity(value=known.overhead_bytes, origin="assumed"),
     )

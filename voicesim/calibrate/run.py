@@ -10,8 +10,8 @@ from voicesim.calibrate.chunks.apply import learn_all, with_learned
 from voicesim.calibrate.describe import one_level
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.fit import fit_profile
-from voicesim.calibrate.models import known_model
 from voicesim.calibrate.output import check_target, write_atomically
+from voicesim.calibrate.prior import Prior, read_prior, roofline
 from voicesim.calibrate.readers import Measured, read
 from voicesim.engine.profile import Profile, Source, dump_profile
 
@@ -20,28 +20,27 @@ def calibrate(
     files: list[Path],
     name: str,
     token_audio_s: float | None = None,
-    model: str | None = None,
+    prior: Prior | None = None,
     say: Callable[[str], None] | None = None,
 ) -> tuple[Profile, pd.DataFrame]:
     """Profile fitted to the files, and the samples it was fitted to.
 
-    token_audio_s: seconds of audio per decode step.  model: a known model, ``name`` or
-    ``name@gpu``, for memory and the KV prior.  say: told of each file, when it is read, what it is.
+    token_audio_s: seconds of audio per decode step.  prior: a model, and its card, for memory and
+    for what the samples cannot tell.  say: told of each file, when it is read, what it is.
     """
-    known, kv_prior = known_model(model)
     measured = []
     for path in files:
         measured.append(read(path))
         if say is not None:
             say(statement(measured[-1]))
-    token_audio_s = token_audio_s or (known.token_audio_s if known else None)
+    token_audio_s = token_audio_s or (prior.model.token_audio_s if prior else None)
     learned = learn_all(measured, token_audio_s)
     if learned is not None:
         token_audio_s = learned.token_audio_s
         if say is not None:
             say("\n" + chunks.statement(learned) + "\n" + chunks.snippet(learned))
     samples = step_samples(measured, None if learned is None else learned.steps)
-    profile = fit_profile(samples, name, token_audio_s, known, kv_prior)
+    profile = fit_profile(samples, name, token_audio_s, prior)
     if learned is not None:
         profile = with_learned(profile, learned, samples)
     sources = [
@@ -56,8 +55,8 @@ def calibrate(
     other = [m for m in measured if m.samples is None and m.chunks is None]
     notes = _notes(profile)
     notes += [f"{m.file} ({m.format}) holds no steps: not fitted" for m in other]
-    if known is not None:
-        notes.append(f"memory ({model}): {known.about}")
+    if prior is not None:
+        notes += prior.notes
     return profile.model_copy(update={"sources": sources, "notes": notes}), samples
 
 
@@ -66,12 +65,17 @@ def run_calibrate(
     output: Path,
     name: str | None = None,
     token_audio_s: float | None = None,
-    model: str | None = None,
+    prior: str | None = None,
     figure: Path | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Profile:
-    """The profile of ``calibrate_into``."""
-    return calibrate_into(files, output, name, token_audio_s, model, figure, say)[0]
+    """The profile of ``calibrate_into``; of the prior alone where no file is given.
+
+    Raises ValueError and CalibrationError.
+    """
+    if not files:
+        return _roofline(output, name, token_audio_s, prior, figure)
+    return calibrate_into(files, output, name, token_audio_s, prior, figure, say)[0]
 
 
 def calibrate_into(
@@ -79,28 +83,47 @@ def calibrate_into(
     output: Path,
     name: str | None = None,
     token_audio_s: float | None = None,
-    model: str | None = None,
+    prior: str | None = None,
     figure: Path | None = None,
     say: Callable[[str], None] | None = None,
 ) -> tuple[Profile, pd.DataFrame]:
     """Calibrate and write ``output`` (all of it or nothing), and a PNG if ``figure`` is given.
 
-    Raises CalibrationError before any work if either file could not be written.
+    Raises ValueError, and CalibrationError before any work if either file could not be written.
     """
     output, files = Path(output), [Path(f) for f in files]
     check_target(output, files)
+    known = None if prior is None else read_prior(prior)
     if figure is not None:
         figure = Path(figure)
         check_target(figure, files)
         if figure.resolve() == output.resolve():
             raise CalibrationError(str(figure), None, "is also the profile; give it another name")
-    profile, samples = calibrate(files, name or output.stem, token_audio_s, model, say)
+    profile, samples = calibrate(files, name or output.stem, token_audio_s, known, say)
     write_atomically(output, dump_profile(profile).encode())
     if figure is not None:
         from voicesim.calibrate.figure import draw  # matplotlib is slow to import
 
         write_atomically(figure, draw(profile, samples))
     return profile, samples
+
+
+def _roofline(
+    output: Path,
+    name: str | None,
+    token_audio_s: float | None,
+    prior: str | None,
+    figure: Path | None,
+) -> Profile:
+    """Nothing measured: a profile of data sheets, written."""
+    if prior is None:
+        raise ValueError("FILE: nothing to read; give measured files, or --prior gpu=,model=")
+    if figure is not None:
+        raise ValueError("--figure: nothing was measured, so there is nothing to draw")
+    check_target(Path(output), [])
+    profile = roofline(read_prior(prior), name or Path(output).stem, token_audio_s)
+    write_atomically(Path(output), dump_profile(profile).encode())
+    return profile
 
 
 def step_samples(measured: list[Measured], of_chunks: pd.DataFrame | None) -> pd.DataFrame:

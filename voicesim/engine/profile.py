@@ -160,21 +160,49 @@ class HeldOut(_Model):
     error: float
 
 
+class Point(_Model):
+    """One published figure beside what the simulator says of it.
+
+    load: requests in flight, or per second in an open loop.  measured, predicted: SI units.
+    held_out: predicted by a fit that saw no figure of this load; else by the profile as it is.
+    """
+
+    run: str | None = None
+    load: float
+    metric: str
+    stat: str
+    held_out: bool
+    measured: float
+    predicted: float
+    error: float
+
+
 class FitReport(_Model):
     """How the profile was made: errors, the choice of form, and what the data cannot tell.
 
     held_out: levels left out of the fit one at a time.  anchors: measured points against the
     final profile.  knee: the batch at which compute takes as long as reading memory, null where
-    the data do not place it.  run_spread: standard deviation of the runs' mean speed, as a share.
+    the data do not place it.  points: published figures against simulated runs.  run_spread:
+    standard deviation of the runs' mean speed, as a share.
     """
 
     why: str
     knee: Quantity | None = None
     held_out: list[HeldOut] = []
     anchors: list[HeldOut] = []
+    points: list[Point] = []
     compared: dict[str, float] = {}
     run_spread: float | None = None
     unidentified: list[str] = []
+
+
+class About(_Model):
+    """What was measured: catalogue names of model and card, the serving stack, its version."""
+
+    model: str | None = None
+    gpu: str | None = None
+    stack: str | None = None
+    version: str | None = None
 
 
 class Source(_Model):
@@ -220,12 +248,16 @@ class Profile(_Model):
     """One engine running one model on one kind of GPU.
 
     token_audio_s: seconds of audio that one decode step adds to each of its streams.
+    request_s: what a request takes outside engine and codec (network stack, text processing),
+    whatever the load; it comes before the first audio.
     """
 
     schema_: Literal["voicesim-profile/1"] = Field(default=SCHEMA, alias="schema")  # type: ignore[arg-type]
     name: str
+    about: About | None = None
     form: Literal["fitted", "table", "roofline"]
     token_audio_s: float | None = Field(default=None, gt=0)
+    request_s: Quantity | None = None
     notes: list[str] = []
     decode: DecodeCost
     codec: CodecCost | None = None
@@ -410,14 +442,17 @@ def save_profile(profile: Profile, path: str | Path) -> None:
 def dump_profile(profile: Profile) -> str:
     """The profile as YAML text; loading it gives the same profile back."""
     data = profile.model_dump(mode="json", by_alias=True)
+    for part, key in ((data, "about"), (data, "request_s"), (data["fit"] or {}, "points")):
+        if not part.get(key, True):  # young keys: files without them stay as they are
+            del part[key]
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Block style, but small leaves (a quantity, a pair of numbers) on one line."""
+    """Block style, but small leaves (a quantity, a point, a pair of numbers) on one line."""
 
     def represent_mapping(self, tag: str, mapping: Any, flow_style: Any = None) -> Any:
-        flow = isinstance(mapping, dict) and "origin" in mapping
+        flow = isinstance(mapping, dict) and bool({"origin", "stat"} & set(mapping))
         return super().represent_mapping(tag, mapping, flow_style=flow)
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: Any = None) -> Any:

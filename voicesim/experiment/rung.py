@@ -44,7 +44,9 @@ class Load:
 
     audio: mean of a reply (s).  prompt: tokens.  chunks: tokens of the first chunk, the ramp and
     the steady one.  codec_cap: rows of a codec batch.  left_context: frames that the codec
-    computes again with each chunk.  codec_queue: fifo or edf.  base_seed: of all random numbers.
+    computes again with each chunk.  codec_queue: fifo, edf, or window with codec_window streams
+    at a time.  sigma: of the logarithm of a reply's length (0: all alike).  budget: tokens of a
+    step at most (twice the callers, if that is more).  base_seed: of all random numbers.
     """
 
     profile: Profile
@@ -54,6 +56,9 @@ class Load:
     codec_cap: int = 8
     left_context: int = 0
     codec_queue: str = "fifo"
+    codec_window: int = 0
+    sigma: float = SIGMA
+    budget: int = BUDGET
     base_seed: int = 0
 
     @property
@@ -61,10 +66,15 @@ class Load:
         """Audio of a decode step (s)."""
         return self.profile.token_audio_s or 0.0
 
+    @property
+    def outside(self) -> float:
+        """What a request takes outside engine and codec (s)."""
+        return self.profile.request_s.value if self.profile.request_s else 0.0
+
     def spec(self, callers: int, seed: int) -> PoolSpec:
         """The replica under ``callers``; KV cache without bound, no network."""
         profile = self.profile
-        budget = max(BUDGET, 2 * callers)
+        budget = max(self.budget, 2 * callers)
         step = profile.step_cost(budget)
         word = run_seed(self.base_seed, seed)
         return PoolSpec(
@@ -85,6 +95,7 @@ class Load:
             seed=word - (1 << 64) if word >= 1 << 63 else word,
             admission=CAP_QUEUE,
             limit=callers,
+            delay=self.outside,
             record_chunks=True,
         )
 
@@ -95,11 +106,14 @@ class Load:
             left_context=self.left_context,
             cap=self.codec_cap,
             queue=QUEUES.index(self.codec_queue),
+            window=self.codec_window,
         )
 
     def tape(self, replies: int, seed: int) -> Tape:
         """So many replies, all of them asked for at time 0."""
-        law = SimpleNamespace(kind="lognormal", params={"mean": self.audio, "sigma": SIGMA})
+        law = SimpleNamespace(kind="lognormal", params={"mean": self.audio, "sigma": self.sigma})
+        if self.sigma == 0:
+            law = SimpleNamespace(kind="constant", params={"value": self.audio})
         audio = draw(law, replies, self.base_seed, seed, Purpose.AUDIO)
         tokens = np.clip(np.ceil(audio / self.token_audio - 1e-9), 1, MOST_TOKENS)
         return Tape(
@@ -126,6 +140,22 @@ class Window:
     busy: dict[str, float]  # seconds by stage
 
 
+@dataclass(frozen=True)
+class Played:
+    """A rung as it ran.  inside: callers in the engine at a time (the others are on their way)."""
+
+    record: RunRecord
+    spec: PoolSpec
+    tape: Tape
+    window: Window
+    inside: int
+
+    @property
+    def counted(self) -> slice:
+        """The replies that count."""
+        return slice(self.window.first, self.window.last)
+
+
 def play(load: Load, callers: int, seed: int) -> Rung:
     """One rung under one seed, numbers by name (seconds, shares; None: not measured).
 
@@ -135,7 +165,30 @@ def play(load: Load, callers: int, seed: int) -> Rung:
     those whose largest stall is within 100 ms.  busy: share of the time.  in_flight: latency x
     throughput, which must equal the callers.
     """
-    warm, count = max(4 * callers, 40), max(20 * callers, 400)
+    return {"callers": callers, "seed": seed, **measure(run(load, callers, seed), callers)}
+
+
+def run(load: Load, callers: int, seed: int, least: int = 400) -> Played:
+    """Play one rung; at least so many replies count.
+
+    What a request takes outside the engine keeps its caller out of it: c callers are then as many
+    inside as leave c in all (their share of the latency, to the nearest whole caller).
+    """
+    played = _run(load, callers, seed, least)
+    if load.outside == 0:
+        return played
+    for _ in range(2):
+        z = played.record.utterance_f[played.counted]
+        latency = float((z[:, at.Z_DONE] - z[:, at.Z_ADMIT]).mean())
+        inside = max(1, round(callers * (latency - load.outside) / latency))
+        if inside == played.inside:
+            break
+        played = _run(load, inside, seed, least)
+    return played
+
+
+def _run(load: Load, callers: int, seed: int, least: int) -> Played:
+    warm, count = max(4 * callers, least // 10), max(20 * callers, least)
     behind = 10 * callers
     while True:
         tape = load.tape(warm + count + behind, seed)
@@ -143,7 +196,7 @@ def play(load: Load, callers: int, seed: int) -> Rung:
         pool = Pool(spec, tape)
         window = _play_window(pool, load, callers, warm, warm + count)
         if window is not None:
-            return {"callers": callers, "seed": seed, **measure(record(pool), spec, tape, window)}
+            return Played(record(pool), spec, tape, window, callers)
         behind *= 2  # a very long reply outlived all that stood behind it
 
 
@@ -170,10 +223,11 @@ def _play_window(pool: Pool, load: Load, callers: int, first: int, last: int) ->
     return Window(first, last, since, now, busy)
 
 
-def measure(r: RunRecord, spec: PoolSpec, tape: Tape, window: Window) -> Rung:
+def measure(played: Played, callers: int) -> Rung:
     """The numbers of a rung (see ``play``)."""
+    r, spec, tape, window = played.record, played.spec, played.tape, played.window
     ints, floats = r.utterance_i, r.utterance_f
-    counted = slice(window.first, window.last)
+    counted = played.counted
     latency = floats[:, at.Z_DONE] - floats[:, at.Z_ADMIT]
     ttfa = (floats[:, at.Z_START] - floats[:, at.Z_ADMIT])[counted]
     audio = tape.tokens * spec.token_audio
@@ -183,6 +237,11 @@ def measure(r: RunRecord, spec: PoolSpec, tape: Tape, window: Window) -> Rung:
     made = r.chunk_f[(arrived > window.since) & (arrived <= window.until), at.M_AUDIO].sum()
     done = floats[:, at.Z_DONE]
     ended = (ints[:, at.R_OUTCOME] == at.COMPLETED) & (done > window.since) & (done <= window.until)
+    rate = float(ended.sum() / seconds)
+    whole = 1.0  # callers inside are whole numbers: what that leaves out
+    if spec.delay > 0:
+        mean = float(latency[counted].mean())
+        whole = callers / mean / (played.inside / (mean - spec.delay))
     slow = nearest_rank(gaps(r, window), 0.99)
     busy = {name: value / seconds for name, value in window.busy.items()}
     several = bool(len(largest))
@@ -196,14 +255,14 @@ def measure(r: RunRecord, spec: PoolSpec, tape: Tape, window: Window) -> Rung:
         "ttfa_p95_s": nearest_rank(ttfa, 0.95),
         "e2e_s": float(latency[counted].mean()),
         "rtf": float((latency / audio)[counted].mean()),
-        "xrt": float(made / seconds),
-        "requests_per_s": float(ended.sum() / seconds),
+        "xrt": float(made / seconds) * whole,
+        "requests_per_s": rate * whole,
         "stalled_share": float((largest > ROUNDING).mean()) if several else None,
         "c100": float((largest <= AUDIBLE).mean()) if several else None,
         "busy_decode": busy["decode"],
         "busy_host": busy["host"] if spec.step.params[HOST : HOST_PER_CHUNK + 1].any() else None,
         "busy_codec": busy["codec"] if spec.codec else None,
-        "in_flight": float(latency[ended].sum() / seconds),
+        "in_flight": float(latency[ended].sum() / seconds) * whole,
     }
 
 

@@ -15,7 +15,8 @@ from pydantic import (
 )
 from pydantic_core.core_schema import ValidationInfo
 
-from . import presets
+from voicesim.catalogue import GPUS, WITH_MEMORY
+
 from .errors import shown, unknown, wrong
 from .part import Part, named_file
 from .units import (
@@ -34,8 +35,8 @@ from .units import (
 
 
 def _preset(value: Any) -> Any:
-    if value is not None and value not in list(presets.GPUS):
-        raise wrong(unknown(value, presets.GPUS, f"unknown GPU preset {shown(value)}"))
+    if value is not None and value not in list(GPUS):
+        raise wrong(unknown(value, GPUS, f"unknown GPU preset {shown(value)}"))
     return value
 
 
@@ -45,7 +46,7 @@ class Gpu(Part):
     preset: Annotated[
         str | None,
         BeforeValidator(_preset),
-        WithJsonSchema({"enum": [*presets.GPUS, None]}),
+        WithJsonSchema({"enum": [*GPUS, None]}),
     ] = Field(default=None, description="Card whose published figures are used; default none.")
     count: UpTo10K = Field(default=1, description="Cards; default 1.")
     price: Money | None = Field(
@@ -60,19 +61,19 @@ class Gpu(Part):
         """Device memory, given or the preset's."""
         if self.memory is not None or self.preset is None:
             return self.memory
-        return presets.GPUS[self.preset].memory_bytes
+        return GPUS[self.preset].memory_bytes
 
     @property
     def price_per_hour(self) -> float | None:
         """Money per card and hour, given or the preset's."""
         if self.price is not None or self.preset is None:
             return self.price
-        return presets.GPUS[self.preset].price
+        return GPUS[self.preset].price
 
 
 def _model(value: Any) -> Any:
-    if value is not None and value not in list(presets.MODELS):
-        raise wrong(unknown(value, presets.MODELS, f"unknown model preset {shown(value)}"))
+    if value is not None and value not in WITH_MEMORY:
+        raise wrong(unknown(value, WITH_MEMORY, f"unknown model preset {shown(value)}"))
     return value
 
 
@@ -99,7 +100,7 @@ class Engine(Part):
         "repository."
     )
     model: Annotated[
-        str | None, BeforeValidator(_model), WithJsonSchema({"enum": [*presets.MODELS, None]})
+        str | None, BeforeValidator(_model), WithJsonSchema({"enum": [*WITH_MEMORY, None]})
     ] = Field(
         default=None,
         description="Model whose published memory is used where the profile states none; "
