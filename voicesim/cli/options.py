@@ -1,0 +1,28 @@
+"""The program, and the options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="voicesim",
+    help="How many calls a card holds before listeners hear it break.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+ScenarioPath = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (YAML).")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the base; repeatable."),
+]
+Seed = Annotated[int | None, typer.Option(help="Seed instead of the file's.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")]
+Backend = Annotated[str, typer.Option(help="processes, dask or ray.")]
+Address = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
