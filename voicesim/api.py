@@ -375,7 +375,7 @@ def ladder(
     seeds: int = 10,
     limit: float = 1.2,
     audio: float | str = "8s",
-    prompt: int = 60,
+    prompt: int | None = None,
     chunk: Sequence[int] = (4, 8, 16, 25),
     codec_cap: int = 8,
     codec_queue: str = "fifo",
@@ -387,8 +387,9 @@ def ladder(
     """Find the largest concurrency of one replica that keeps the pace, as ``voicesim ladder``.
 
     levels: requests in flight.  limit: least p99 pace.  audio: mean of a reply, seconds or with
-    a unit.  prompt, chunk, left_context: tokens and frames.  table: a row per level.  summary: the
-    figures of the ladder.  Raises Error.
+    a unit.  prompt, chunk, left_context: tokens and frames (prompt None: 60, or 1 if the profile
+    measured no prompt).  table: a row per level.  summary: the figures of the ladder.  Raises
+    Error.
     """
     asked = dict(
         levels=",".join(map(str, levels)), chunk=",".join(map(str, chunk)), prompt=prompt,

@@ -164,7 +164,12 @@ def ladder(
     ] = "1,2,4,8,16,32,64,128",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each level.")] = 10,
     audio: Annotated[str, typer.Option(metavar="DURATION", help="Mean audio of a reply.")] = "8s",
-    prompt: Annotated[int, typer.Option(min=1, help="Prompt tokens of a reply.")] = 60,
+    prompt: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Prompt tokens of a reply; 60, or 1 if the profile measured no prompt."
+        ),
+    ] = None,
     chunk: Annotated[
         str, typer.Option(metavar="LIST", help="Tokens of first chunk, ramp and (last) steady.")
     ] = "4,8,16,25",

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from voicesim import terminal
-from voicesim.engine.profile import ProfileError, load_profile
+from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.experiment.ladder import Ladder, as_data, climb
 from voicesim.experiment.ladder import Progress as Report
 from voicesim.experiment.metrics import ExperimentError
@@ -41,7 +41,7 @@ def ladder_command(
 ) -> int:
     """Climb, print, write; returns the exit code (0, 2 for bad input, 130 when interrupted).
 
-    asked: levels, audio, prompt, chunk, codec_cap, codec_queue, left_context as on the command
+    asked: levels, audio, prompt (None: ``usual_prompt``), chunk, codec_cap, codec_queue, left_context as on the command
     line.
     """
     console = terminal.console(quiet)
@@ -83,16 +83,23 @@ def read(profile: Path, asked: Mapping[str, Any]) -> tuple[Load, list[int]]:
         audio = duration(asked["audio"])
     except ValueError as problem:
         raise ExperimentError(f"--audio: {problem}") from None
+    found = load_profile(profile)
     load = Load(
-        load_profile(profile),
+        found,
         audio=audio,
-        prompt=asked["prompt"],
+        prompt=usual_prompt(found) if asked["prompt"] is None else asked["prompt"],
         chunks=tuple(whole_numbers("--chunk", asked["chunk"])),
         codec_cap=asked["codec_cap"],
         left_context=asked["left_context"],
         codec_queue=asked["codec_queue"],
     )
     return load, whole_numbers("--levels", asked["levels"])
+
+
+def usual_prompt(profile: Profile) -> int:
+    """Prompt tokens of a reply: 60, or 1 where the profile says nothing of what a prompt costs."""
+    unmeasured = profile.range is not None and profile.range.prefill_tokens[1] == 0
+    return 1 if unmeasured else Load.prompt
 
 
 def write_ladder(ladder: Ladder, folder: RunFolder) -> None:
