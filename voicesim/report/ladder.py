@@ -41,8 +41,8 @@ def ladder_command(
 ) -> int:
     """Climb, print, write; returns the exit code (0, 2 for bad input, 130 when interrupted).
 
-    asked: levels, audio, prompt (None: ``usual_prompt``), chunk, codec_cap, codec_queue, left_context as on the command
-    line.
+    asked: levels, audio, prompt (None: ``usual_prompt``), chunk, codec_cap, codec_queue,
+    left_context as on the command line.
     """
     console = terminal.console(quiet)
     out = out or Path("runs") / f"ladder-{profile.stem}"
