@@ -141,7 +141,8 @@ def test_tokens_are_conserved(seed, overlap):
     tokens = int(tape.tokens[done].sum())
     assert r.counters["stream_steps"] == tokens + r.counters["discarded_tokens"] + extra
     if np.isinf(tape.patience).all() and r.counters["preemptions"] == 0:
-        assert r.counters["prefill_tokens"] == int(tape.prompt[done].sum())
+        computed = r.counters["prefill_tokens"] + r.counters["cached_tokens"]
+        assert computed == int(tape.prompt[done].sum())
         assert r.counters["recomputed_tokens"] == 0
 
 
@@ -210,7 +211,9 @@ def test_latency_times_throughput_is_the_number_of_callers():
     arrivals = SimpleNamespace(kind="closed", callers=callers, stagger=0.0)
     workload = SimpleNamespace(
         arrivals=arrivals, think=None, patience=None, utterances_per_session=None,
-        utterance=SimpleNamespace(audio=None, tokens=tokens, prompt_tokens=None),
+        utterance=SimpleNamespace(
+            audio=None, tokens=tokens, prompt_tokens=None, shared_prefix=0
+        ),
     )  # fmt: skip
     tape = draw_tape(workload, horizon, 5, 0, 1e-9, 4096)
     spec = spec_of(
