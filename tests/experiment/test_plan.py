@@ -190,6 +190,9 @@ def test_two_dimensions_and_raised_cards(path):
     best = found["answer"]["setting"]
     # about 7.5 busy slots: 2 x 8 and 2 x 12 do, 2 x 4 and 1 x 12 do not; the first of equals wins
     assert best == {"cluster.pools.tts.replicas": 2, "policies.admission.streams": 8}
+    others = [tuple(j["setting"].values()) for j in found["next_best"]]
+    assert others[0] == (2, 12) and len(others) == 3  # as many cards, then three
+    assert all(cards == 3 for cards, _ in others[1:])
     assert any("searched: cluster.pools.tts.replicas" in n for n in found["notes"])
     assert any("count (1) is raised" in n for n in found["notes"])
 

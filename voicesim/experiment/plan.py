@@ -26,6 +26,7 @@ from voicesim.scenario.units import duration
 from voicesim.simulation import problems
 
 PLAN_SCHEMA = "voicesim-plan/1"
+NEXT = 3  # settings named after the answer
 ROWS = 9  # values of the second dimension, unless a step says otherwise
 STAGES = ("decode", "host", "codec")
 SHARES = {"refused": "refused", "abandoned": "abandoned", "failed": "failed"}
@@ -114,9 +115,10 @@ class Plan:
 
     @property
     def alternatives(self) -> list[Judged]:
-        """The next best three that were shown to meet, by cost, then as varied."""
+        """The next best three that were shown to meet, by cost, then as varied; the confidence is
+        that of the answer alone."""
         found = [j for j in self.judged if j.node.verdict == MEETS and j is not self.answer]
-        return sorted(found, key=lambda j: (j.setting.cost, *self._rank(j)))[:3]
+        return sorted(found, key=lambda j: (j.setting.cost, *self._rank(j)))[:NEXT]
 
     @property
     def undecided(self) -> list[Judged]:
@@ -218,6 +220,8 @@ def plan(
     with backend_of(backend, workers, address) as place:
         work = _Work(space, limits, rule, place, store, progress)
         answer = work.search()
+        if answer is not None:
+            work.judge_next(answer)
     space.notes += work.oddities()
     found = Plan(
         file, space.space.variant, limits, space.varied, rule, answer,
@@ -357,6 +361,26 @@ class _Work:
             len(rows), len(first.values), lambda r, i: self._meets(first.values[i], rows[r])
         )
         return None if found is None else self.judged[first.values[found[1]], rows[found[0]]]
+
+    def judge_next(self, answer: Judged) -> None:
+        """Judge the cheapest settings that the search passed by, until NEXT others meet."""
+        first, *more = self.space.varied
+        at = first.values.index(answer.setting.values[0])
+        near = [
+            (i, *r) for i in range(at, min(at + NEXT + 1, len(first.values)))
+            for r in product(*(range(len(v.values)) for v in more))
+        ]  # fmt: skip
+        waiting = [
+            (self.space.setting(values).cost, place, values)
+            for place in near
+            if (values := tuple(v.values[i] for v, i in zip(self.space.varied, place, strict=True)))
+            not in self.judged
+        ]
+        for _, _, values in sorted(waiting)[: 2 * NEXT]:
+            met = [j for j in self.judged.values() if j.node.verdict == MEETS]
+            if len(met) > NEXT:
+                return
+            self._meets(*values)
 
     def _meets(self, *values: int) -> bool:
         setting = self.space.setting(values)

@@ -132,6 +132,16 @@ def gpu_cost(run: Run) -> Value:
     return None if price is None else price * run.scenario.horizon / 3600.0
 
 
+SHARES = ("clean_share", "stalled_share", "c50", "c100", "c200")
+
+
+def bounds(name: str) -> tuple[float, float]:
+    """What a metric can be: a share from 0 to 1; a lead may be negative; the rest is not."""
+    if name == "alarm_lead_s":
+        return -np.inf, np.inf
+    return 0.0, 1.0 if name in SHARES else np.inf
+
+
 def aggregate(replications: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Mean and 95 % t-interval over replications of each metric; low and high null for one.
 
@@ -141,14 +151,16 @@ def aggregate(replications: Sequence[dict[str, Any]]) -> dict[str, Any]:
         name: (
             aggregate([r[name] for r in replications])
             if isinstance(first, dict)
-            else interval([r[name] for r in replications])
+            else interval([r[name] for r in replications], *bounds(name))
         )
         for name, first in replications[0].items()
     }
 
 
-def interval(values: Sequence[Value]) -> dict[str, Value]:
-    """{mean, low, high} of a metric over replications."""
+def interval(
+    values: Sequence[Value], least: float = -np.inf, most: float = np.inf
+) -> dict[str, Value]:
+    """{mean, low, high} of a metric over replications, cut at what the metric can be."""
     known = np.array([v for v in values if v is not None], float)
     if not len(known):
         return {"mean": None, "low": None, "high": None}
@@ -156,7 +168,7 @@ def interval(values: Sequence[Value]) -> dict[str, Value]:
     if len(known) < 2:
         return {"mean": mean, "low": None, "high": None}
     half = float(student.ppf(0.975, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known)))
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+    return {"mean": mean, "low": max(mean - half, least), "high": min(mean + half, most)}
 
 
 def flat(metrics: Mapping[str, Any]) -> dict[str, Any]:

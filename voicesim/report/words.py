@@ -75,10 +75,10 @@ def _number(value: float, decimals: int) -> str:
 
 
 def half_width(found: Metric) -> float | None:
-    """Half of the interval; None for a single replication."""
+    """The longer side of the interval (it may be cut at 0 or 1); None for one replication."""
     if found["mean"] is None or found["low"] is None or found["high"] is None:
         return None
-    return (found["high"] - found["low"]) / 2
+    return max(found["high"] - found["mean"], found["mean"] - found["low"])
 
 
 def with_interval(found: Metric, show: Callable[..., str], sign: str = "±") -> str:
