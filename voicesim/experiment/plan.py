@@ -376,9 +376,9 @@ class _Work:
             if (values := tuple(v.values[i] for v, i in zip(self.space.varied, place, strict=True)))
             not in self.judged
         ]
-        for _, _, values in sorted(waiting)[: 2 * NEXT]:
+        for cost, _, values in sorted(waiting)[: 2 * NEXT]:
             met = [j for j in self.judged.values() if j.node.verdict == MEETS]
-            if len(met) > NEXT:
+            if sum(j.setting.cost <= cost for j in met) > NEXT:  # the answer is one of them
                 return
             self._meets(*values)
 
