@@ -35,6 +35,7 @@ class Outcome:
     events: int
     callers: str
     pools: dict[str, dict[str, Any]] = field(default_factory=dict)  # of several: metrics of each
+    clean: tuple[float, float] | None = None  # of a steady run: CLEAN and half-width, batch means
 
 
 @dataclass
@@ -116,6 +117,9 @@ class StudyResult:
             },
             "audible": base.listener.audible,
             "replications": base.replications,
+            "batch_means": {
+                o.variant: list(o.clean) for o in ordered if o.clean and base.replications == 1
+            },
             "horizon": base.horizon,
             "seed": base.seed,
             "warnings": warnings,
@@ -249,7 +253,16 @@ def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:
         sum(p.events for p in pieces),
         "-".join(of for _, of in placed),
         {p.pool: fleet.metrics_of([p], whole) for p in parts} if len(parts) > 1 else {},
+        _steady_clean(parts, whole),
     )
+
+
+def _steady_clean(parts: Sequence[fleet.Part], whole: Any) -> tuple[float, float] | None:
+    """CLEAN of this run alone with its half-width by batch means, where arrivals settle."""
+    if whole.workload.arrivals.kind not in warmup.STATIONARY:
+        return None
+    calls = pd.concat([p.calls for p in parts]).sort_values("arrival_s")
+    return warmup.stretches(calls.loc[calls["arrival_s"] >= whole.warmup, "clean"])
 
 
 def _stem(variant: str, replication: int, scenario: Any) -> str:

@@ -46,3 +46,12 @@ def test_thinned_keeps_means_and_drops_the_drain():
     found = warmup.thinned(live, 1.0, 1000.0)
     assert len(found) == 333  # stretches of 3 s; the last second fills none
     assert found[:2] == [1.0, 4.0]
+
+
+def test_stretches_of_independent_values_are_a_plain_interval():
+    """20 batches of 50 values of variance 1: the half-width is near t(19) / sqrt(1000) = 0.0662."""
+    rng = np.random.default_rng(2)
+    halves = [warmup.stretches(rng.standard_normal(1000))[1] for _ in range(200)]
+    assert np.mean(halves) == pytest.approx(2.093 / np.sqrt(1000), rel=0.03)
+    assert warmup.stretches(np.ones(100)) == (1.0, 0.0)
+    assert warmup.stretches(np.ones(19)) is None

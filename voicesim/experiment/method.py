@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import binom, chi2, norm
 from scipy.stats import t as student
 
-from voicesim.metrics.warmup import Truncation, mser5
+from voicesim.metrics.warmup import Truncation, mser5, stretches
 
 __all__ = [
     "LEVEL",
@@ -242,11 +242,8 @@ def batch_means(series: Any, batches: int = 20, level: float = LEVEL) -> Interva
     What does not fill a batch is left out at the start.  A check on replications, no more: a
     batch must be long against the memory of the series.
     """
-    x = np.asarray(series, float)
-    size = len(x) // batches
-    if size == 0:
-        return t_interval([], level)
-    return t_interval(x[len(x) - size * batches :].reshape(batches, size).mean(axis=1), level)
+    found = stretches(series, batches, level)
+    return t_interval([], level) if found is None else Interval(*found, batches)
 
 
 # --- less noise -------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 STATIONARY = ("poisson", "constant", "gamma", "closed")
 """Arrivals that settle to a steady state; a surge or a day is a run with an end of its own."""
@@ -48,6 +49,23 @@ def thinned(live: np.ndarray, resolution: float, horizon: float) -> list[float]:
     x = np.asarray(live, float)[: max(int(horizon / resolution), 1)]
     size = -(-len(x) // POINTS)
     return [float(v) for v in x[: len(x) // size * size].reshape(-1, size).mean(axis=1)]
+
+
+def stretches(series: Any, batches: int = 20, level: float = 0.95) -> tuple[float, float] | None:
+    """Mean and half-width of a steady series cut into batches of equal length (batch means).
+
+    What does not fill a batch is left out at the start; None if there is not one value for each.
+    A check on replications, no more: a batch must be long against the memory of the series.
+    """
+    x = np.asarray(series, float)
+    size = len(x) // batches
+    if size == 0:
+        return None
+    means = x[len(x) - size * batches :].reshape(batches, size).mean(axis=1)
+    if (means == means[0]).all():
+        return float(means[0]), 0.0
+    half = student.ppf(0.5 + level / 2, batches - 1) * means.std(ddof=1) / np.sqrt(batches)
+    return float(means.mean()), float(half)
 
 
 def advice(scenario: Any, runs: Sequence[Sequence[float]]) -> str | None:

@@ -95,7 +95,7 @@ def print_report(
         console,
         [(f"{name}:", line) for name, m in summary.items() for line in words.signals(m, many)],
     )
-    if notes := _notes(summary):
+    if notes := [*_notes(summary), *_one_run(context)]:
         say("")
         _items(console, notes)
     say("")
@@ -153,6 +153,15 @@ def _notes(summary: Summary) -> list[tuple[str, str]]:
         title = "GPU cost per 1,000 CLEAN calls:"
         found.append((title, _each(summary, "cost_per_1000_clean_calls", words.amount)))
     return found
+
+
+def _one_run(context: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How far CLEAN of a single steady run may be off."""
+    found = {v: half for v, (_, half) in context.get("batch_means", {}).items()}
+    if not found:
+        return []
+    text = ", ".join(f"{v} ±{100 * half:.1f} pt" for v, half in found.items())
+    return [("CLEAN of this one run, by batch means:", f"{text}; replications tell more")]
 
 
 def _each(summary: Summary, name: str, show: Callable[..., str]) -> str:
