@@ -169,7 +169,7 @@ def test_each_contradiction(refused, tmp_path, sets, start):
 def test_a_problem_of_the_base_is_said_once(refused):
     found = refused(SKETCH.replace("count: 8", "count: 7"))
     assert found == ["case.yaml:17: cluster.pools.tts.replicas: 8 replicas need 8 cards; there "
-                     "are 7"]  # fmt: skip
+                     "are 7 (cluster.gpus.h100.count)"]  # fmt: skip
 
 
 @pytest.mark.parametrize(

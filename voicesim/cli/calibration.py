@@ -187,7 +187,7 @@ def ladder(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Find the largest concurrency of one replica at which listeners hear no break."""
+    """Find the largest concurrency of one replica at which the slowest chunks keep their pace."""
     from voicesim.report.ladder import ladder_command
 
     asked = dict(

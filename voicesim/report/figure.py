@@ -262,7 +262,7 @@ def _name_rows(panels: Mapping[str, Axes], width: float, figure: Figure) -> None
     names = {
         "calls": "calls per second",
         "live": "live streams",
-        "gap": "p99 chunk gap\n/ audio of chunk before",
+        "gap": "p99 chunk gap\n/ chunk before",
         "stalls": f"stalls\nper {words.duration(width)}",
     }
     for part, axis in panels.items():

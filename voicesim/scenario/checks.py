@@ -331,6 +331,7 @@ def _card(at: Path, pool: Any, gpu: Any, taken: dict[str, int]) -> Iterator[tupl
     if before + cards > gpu.count:
         extra = " with a second card each for the codec" if other else ""
         text = f"{pool.replicas} replicas{extra} need {cards} cards; there are {gpu.count}"
+        text += f" (cluster.gpus.{pool.on}.count)"
         yield (
             (*at, "replicas"),
             text + (f", {before} of them taken by other pools" if before else ""),
