@@ -374,27 +374,33 @@ def ladder(
     *,
     seeds: int = 10,
     limit: float = 1.2,
-    audio: float | str = "8s",
+    audio: float | str | None = None,
     prompt: int | None = None,
-    chunk: Sequence[int] = (4, 8, 16, 25),
-    codec_cap: int = 8,
-    codec_queue: str = "fifo",
-    left_context: int = 0,
+    chunk: Sequence[int] | None = None,
+    codec_cap: int | None = None,
+    codec_queue: str | None = None,
+    left_context: int | None = None,
+    token_audio: float | str | None = None,
     workers: int = 1,
     out: Where | None = None,
     progress: bool = False,
 ) -> Answer[ladders.Ladder]:
     """Find the largest concurrency of one replica that keeps the pace, as ``voicesim ladder``.
 
-    levels: requests in flight.  limit: least p99 pace.  audio: mean of a reply, seconds or with
-    a unit.  prompt, chunk, left_context: tokens and frames (prompt None: 60, or 1 if the profile
-    measured no prompt).  table: a row per level.  summary: the figures of the ladder.  Raises
-    Error.
+    levels: requests in flight.  limit: least p99 pace.  audio: mean of a reply, token_audio: of
+    a decode step, seconds or with a unit.  prompt, chunk, left_context: tokens and frames.  None:
+    as the profile's published figures were measured, else the usual: 8 s, 60 tokens (1 if the
+    profile measured no prompt), 4,8,16,25, batches of 8, fifo, 0.  table: a row per level.
+    summary: the figures of the ladder.  Raises Error.
     """
+
+    def text(value: float | str | None) -> str | None:
+        return value if value is None or isinstance(value, str) else f"{value}s"
+
     asked = dict(
-        levels=",".join(map(str, levels)), chunk=",".join(map(str, chunk)), prompt=prompt,
-        audio=audio if isinstance(audio, str) else f"{audio}s", codec_cap=codec_cap,
-        codec_queue=codec_queue, left_context=left_context,
+        levels=",".join(map(str, levels)), prompt=prompt, audio=text(audio), codec_cap=codec_cap,
+        chunk=None if chunk is None else ",".join(map(str, chunk)), codec_queue=codec_queue,
+        left_context=left_context, token_audio=text(token_audio),
     )  # fmt: skip
     with _said(None):
         load, steps = climbing.read(Path(profile), asked)

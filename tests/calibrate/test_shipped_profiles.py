@@ -90,6 +90,7 @@ def test_a_ladders_profile_carries_the_figures_of_its_file(name):
     assert seen == figures
     assert unseen == [f for f in figures if f[1] in of.held_out]
     assert bool(unseen) == (len(of.levels) >= 4)
+    assert profile.played == of.played
     assert profile.name == name and profile.sources[0].rows == len(figures)
 
 

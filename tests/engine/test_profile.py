@@ -55,6 +55,8 @@ def test_round_trip(tmp_path):
         (lambda d: d.update(schema="voicesim-profile/9"), "schema", "voicesim-profile/1"),
         (lambda d: d["decode"]["memory_s"].update(value=".nan"), "decode.memory_s.value", "number"),
         (lambda d: d.update(form="table"), "", "form: table"),
+        (lambda d: d.update(played={"load": "open"}), "played.load", "closed, burst, poisson"),
+        (lambda d: d.update(played={"load": "burst", "chunks": [0]}), "played", "from 1 on"),
         (lambda d: d.pop("name"), "name", "needed: text"),
         (lambda d: d.update(nam=d.pop("name")), "nam", "did you mean 'name'"),
         (lambda d: d.update(form="fited"), "form", "did you mean 'fitted'"),

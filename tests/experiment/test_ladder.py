@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from math import ceil, floor
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +17,7 @@ from voicesim.cli import app
 from voicesim.engine.profile import (
     CodecCost,
     DecodeCost,
+    PlayedAs,
     Profile,
     Quantity,
     Range,
@@ -25,6 +27,7 @@ from voicesim.engine.profile import (
 from voicesim.experiment.ladder import Ladder, as_data, climb
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.rung import Load, play
+from voicesim.report.ladder import read, sentences
 
 FRAME = 0.08
 FLAT, SLOPE = 0.020, 0.001  # T(n) = max(20 ms, 1 ms x n): the knee of the step at 20 streams
@@ -288,6 +291,88 @@ def test_wrong_options_are_refused_in_a_line(file, tmp_path, wrong):
     assert result.exit_code == 2
     assert len(result.output.strip().splitlines()) == 1
     assert not (tmp_path / "o").exists()
+
+
+# --- as the profile was measured --------------------------------------------------------------
+
+SHIPPED = Path(__file__).resolve().parents[2] / "calibration" / "profiles"
+NOTHING = dict.fromkeys(
+    ("audio", "prompt", "chunk", "codec_cap", "codec_queue", "left_context", "token_audio")
+)
+NOTHING["levels"] = "1"
+
+
+def test_a_published_profile_is_played_as_it_was_measured():
+    """Orpheus on an A100: SNAC one chunk at a time, 28 tokens and then 7, replies of 2.8 s; the
+    published RTF of 32 at once is 15.3 / 2.8 = 5.46.  A codec of batches says 3.9 instead."""
+    file = SHIPPED / "orpheus-3b-a100-vllm.yaml"
+    own, levels = read(file, NOTHING)
+    assert (own.audio, own.prompt, own.chunks, own.codec_cap) == (2.8, 1, (28, 7), 1)
+    assert set(own.as_measured) > {"audio", "prompt", "chunks", "codec_cap"}
+    assert levels == [1]
+    assert play(own, 32, 0)["rtf"] == pytest.approx(15.3 / 2.8, rel=0.08)
+    other, _ = read(file, {**NOTHING, "codec_cap": 8, "audio": "8s", "chunk": "4,8,16,25"})
+    assert (other.audio, other.chunks, other.codec_cap) == (8.0, (4, 8, 16, 25), 8)
+    assert set(other.as_measured) == {"prompt", "codec_queue", "codec_window", "left_context"}
+    assert play(other, 32, 0)["rtf"] < 4.2
+
+
+def test_the_window_of_the_codec_is_the_profiles_unless_a_queue_is_asked_for():
+    file = SHIPPED / "qwen3-tts-1.7b-h100-vllm-omni-s1.yaml"
+    own, _ = read(file, NOTHING)
+    assert (own.chunks, own.codec_queue, own.codec_window) == ((14, 25), "window", 1)
+    asked, _ = read(file, {**NOTHING, "codec_queue": "edf"})
+    assert (asked.codec_queue, asked.codec_window) == ("edf", 0)
+
+
+def test_without_played_the_usual_is_played(file):
+    load, _ = read(file, NOTHING)
+    assert load == Load(load.profile)
+
+
+def test_the_output_says_what_is_the_profiles(tmp_path):
+    file = tmp_path / "line.yaml"
+    asked = PlayedAs(load="burst", reply_audio_s=2.4, chunks=[5, 10])
+    save_profile(profile().model_copy(update={"played": asked}), file)
+    command = ["ladder", str(file), "--levels", "1,4", "--seeds", "1", "--out", str(tmp_path / "o")]
+    result = RUNNER.invoke(app, [*command, "--prompt", "1"])
+    assert result.exit_code == 0, result.output
+    said = "figures were measured (a burst load, there): audio 2.4 s, chunks 5,10; options change"
+    assert said in " ".join(result.output.split())
+    data = json.loads((tmp_path / "o" / "ladder.json").read_text())
+    assert (data["as_measured"], data["audio_s"], data["chunks"]) == ("audio,chunks", 2.4, "5,10")
+
+
+def test_throughput_suggests_more_than_the_ceiling(line):
+    """The step makes 80 audio-s/s from 20 streams on; the ceiling of 66 is 17 % below that."""
+    most = FRAME / SLOPE
+    assert line.naive_throughput == pytest.approx(most, rel=0.02)
+    assert as_data(line)["naive_throughput"] == line.naive_throughput
+    (said,) = [s.plain for s in sentences(line) if "throughput suggests" in s.plain]
+    share = round(100 * (1 - 66 / line.naive_throughput))
+    assert said.endswith(f"at {line.peak} callers): the ceiling is {share}% below it")
+    assert share in (17, 18)
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("whisper-large-v3-h200-sglang-sync", "of kind asr (whisper-large-v3)"),
+        ("llama-3.1-8b-h100-nim-1.8.0", "of kind llm (llama-3.1-8b)"),
+    ],
+)
+def test_text_has_no_pace_and_the_refusal_says_what_to_do(name, of, tmp_path):
+    asked = ["ladder", str(SHIPPED / f"{name}.yaml"), "--quiet", "--out", str(tmp_path / "o")]
+    result = RUNNER.invoke(app, asked)
+    assert result.exit_code == 2
+    assert len(result.output.strip().splitlines()) == 1
+    assert f"of a model {of} has no token_audio_s: its tokens are text" in result.output
+    assert "--token-audio" in result.output
+    spoken, _ = read(Path(asked[1]), {**NOTHING, "token_audio": "250ms"})
+    tokens = {"whisper": 20, "llama-3": 200}[name[:7]]
+    assert spoken.token_audio == 0.25
+    assert spoken.audio == tokens * 0.25
+    assert spoken.chunks == Load.chunks
 
 
 def test_a_file_that_is_no_profile_is_refused(tmp_path):

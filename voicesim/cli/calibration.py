@@ -163,7 +163,9 @@ def ladder(
         str, typer.Option(metavar="LIST", help="Concurrencies to play.")
     ] = "1,2,4,8,16,32,64,128",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each level.")] = 10,
-    audio: Annotated[str, typer.Option(metavar="DURATION", help="Mean audio of a reply.")] = "8s",
+    audio: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Mean audio of a reply; 8s.")
+    ] = None,
     prompt: Annotated[
         int | None,
         typer.Option(
@@ -171,11 +173,20 @@ def ladder(
         ),
     ] = None,
     chunk: Annotated[
-        str, typer.Option(metavar="LIST", help="Tokens of first chunk, ramp and (last) steady.")
-    ] = "4,8,16,25",
-    codec_cap: Annotated[int, typer.Option(min=1, help="Rows of a codec batch.")] = 8,
-    codec_queue: Annotated[str, typer.Option(help="fifo or edf.")] = "fifo",
-    left_context: Annotated[int, typer.Option(min=0, help="Frames recomputed with a chunk.")] = 0,
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Tokens of first chunk, ramp and (last) steady; 4,8,16,25."
+        ),
+    ] = None,
+    codec_cap: Annotated[int | None, typer.Option(min=1, help="Rows of a codec batch; 8.")] = None,
+    codec_queue: Annotated[str | None, typer.Option(help="fifo or edf; fifo.")] = None,
+    left_context: Annotated[
+        int | None, typer.Option(min=0, help="Frames recomputed with a chunk; 0.")
+    ] = None,
+    token_audio: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Audio per decode step; default the profile's."),
+    ] = None,
     limit: Annotated[float, typer.Option(help="Least p99 pace.")] = 1.2,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     out: Annotated[
@@ -187,12 +198,15 @@ def ladder(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Find the largest concurrency of one replica at which the slowest chunks keep their pace."""
+    """Find the largest concurrency of one replica at which the slowest chunks keep their pace.
+
+    What is not given is taken as the profile's published figures were measured, if it says so.
+    """
     from voicesim.report.ladder import ladder_command
 
     asked = dict(
         levels=levels, audio=audio, prompt=prompt, chunk=chunk, codec_cap=codec_cap,
-        codec_queue=codec_queue, left_context=left_context,
+        codec_queue=codec_queue, left_context=left_context, token_audio=token_audio,
     )  # fmt: skip
     raise typer.Exit(ladder_command(profile, asked, seeds, limit, workers, out, json_file, quiet))
 

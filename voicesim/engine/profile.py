@@ -196,6 +196,34 @@ class FitReport(_Model):
     unidentified: list[str] = []
 
 
+class PlayedAs(_Model):
+    """How the load of a published ladder was asked, so that its profile is played alike.
+
+    load: closed, burst or poisson.  reply_audio_s, reply_tokens: mean of a reply (tokens: of
+    text).  chunks: tokens of the first chunk, the ramp and the steady one, null where replies came
+    whole; of several settings the first that streams.  The others as in ``rung.Load``.
+    """
+
+    load: Literal["closed", "burst", "poisson"]
+    reply_audio_s: float | None = Field(default=None, gt=0)
+    reply_tokens: float | None = Field(default=None, gt=0)
+    prompt_tokens: int | None = Field(default=None, ge=1)
+    chunks: list[int] | None = None
+    codec_cap: int | None = Field(default=None, ge=1)
+    codec_queue: Literal["fifo", "window", "edf"] = "fifo"
+    codec_window: int = Field(default=0, ge=0)
+    left_context: int = Field(default=0, ge=0)
+    step_tokens: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PlayedAs:
+        if self.chunks is not None and min(self.chunks, default=0) < 1:
+            raise ValueError("played.chunks must be tokens from 1 on, such as [4, 8, 25]")
+        if (self.codec_queue == "window") != (self.codec_window > 0):
+            raise ValueError("played.codec_window goes with codec_queue: window, and only with it")
+        return self
+
+
 class About(_Model):
     """What was measured: catalogue names of model and card, the serving stack, its version."""
 
@@ -250,6 +278,7 @@ class Profile(_Model):
     token_audio_s: seconds of audio that one decode step adds to each of its streams.
     request_s: what a request takes outside engine and codec (network stack, text processing),
     whatever the load; it comes before the first audio.
+    played: how a published ladder was asked; what ``voicesim ladder`` plays unless told otherwise.
     """
 
     schema_: Literal["voicesim-profile/1"] = Field(default=SCHEMA, alias="schema")  # type: ignore[arg-type]
@@ -265,6 +294,7 @@ class Profile(_Model):
     noise: Noise | None = None
     range: Range | None = None
     memory: Memory | None = None
+    played: PlayedAs | None = None
     fit: FitReport | None = None
     sources: list[Source] = []
 
@@ -442,7 +472,8 @@ def save_profile(profile: Profile, path: str | Path) -> None:
 def dump_profile(profile: Profile) -> str:
     """The profile as YAML text; loading it gives the same profile back."""
     data = profile.model_dump(mode="json", by_alias=True)
-    for part, key in ((data, "about"), (data, "request_s"), (data["fit"] or {}, "points")):
+    young = [(data, key) for key in ("about", "request_s", "played")]
+    for part, key in (*young, (data["fit"] or {}, "points")):
         if not part.get(key, True):  # young keys: files without them stay as they are
             del part[key]
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)

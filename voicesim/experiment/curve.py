@@ -262,6 +262,7 @@ def _finish(
                 why=why, unidentified=[f"{name}: the figures hardly move with it" for name in weak]
             ),
             "notes": _notes(ladder),
+            "played": ladder.played,
             "sources": [
                 Source(file=ladder.file, rows=len(ladder.figures), where=", ".join(ladder.urls))
             ],

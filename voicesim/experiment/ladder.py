@@ -5,9 +5,11 @@ pace (``limit``): the first level of the ladder that fails is refined by bisecti
 integers.  Seeds differ, so the ceiling is a probability: around it every seed plays every
 concurrency, and ``share`` says how many pass.
 
-Beside it stand two figures that say something else:
+Beside it stand three figures that say something else:
 
 - naive: 1 / RTF of a caller alone, what a benchmark at batch 1 suggests (no batching, no queue);
+- naive_throughput: most audio seconds per second on the ladder, which would feed so many
+  listeners if each second came to the listener who is about to need it (it does not);
 - knee: the smallest concurrency whose doubling adds less than 10 % of audio per second.
 """
 
@@ -18,6 +20,8 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from voicesim.catalogue import MODELS, find_model
+from voicesim.engine.profile import Profile
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.rung import BUDGET, Load, Rung, play
 from voicesim.metrics.summary import interval
@@ -89,6 +93,11 @@ class Ladder:
         return max(self.levels, key=lambda c: self.mean("xrt", c) or 0.0)
 
     @property
+    def naive_throughput(self) -> float:
+        """Listeners that the most audio per second of any level would feed."""
+        return self.mean("xrt", self.peak) or 0.0
+
+    @property
     def measured_to(self) -> float | None:
         """Largest batch that the profile was measured at; None if it does not say."""
         return None if self.load.profile.range is None else self.load.profile.range.batch[1]
@@ -140,8 +149,7 @@ def climb(
 def check(load: Load, levels: Sequence[int], seeds: int, limit: float) -> None:
     """Refuse what cannot be played."""
     if load.profile.token_audio_s is None:
-        name = load.profile.name
-        raise ExperimentError(f"profile {name!r} lacks token_audio_s, the seconds of a token")
+        raise ExperimentError(_no_audio(load.profile))
     if not levels or min(levels) < 1:
         raise ExperimentError("levels: whole numbers from 1 on")
     if max(levels) > BUDGET:
@@ -152,6 +160,18 @@ def check(load: Load, levels: Sequence[int], seeds: int, limit: float) -> None:
         raise ExperimentError("chunk: tokens of the first chunk, the ramp and the steady one")
     if not load.audio >= load.profile.token_audio_s:
         raise ExperimentError(f"audio: {load.audio:g} s is shorter than one token")
+
+
+def _no_audio(profile: Profile) -> str:
+    """Why a profile whose tokens are no audio has no ladder, and what to do."""
+    about = profile.about
+    kind = find_model(about.model).kind if about and about.model in MODELS else None
+    of = "" if kind is None else f" of a model of kind {kind} ({about.model if about else ''})"
+    return (
+        f"profile {profile.name!r}{of} has no token_audio_s: its tokens are text, which nobody "
+        "plays, so there is no pace and no ceiling to find. If they are spoken or are audio, say "
+        "how much each: --token-audio 250ms (in Python token_audio)"
+    )
 
 
 # --- the ceiling ------------------------------------------------------------------------------
@@ -242,6 +262,7 @@ def as_data(ladder: Ladder) -> dict[str, Any]:
         "codec_cap": load.codec_cap,
         "codec_queue": load.codec_queue,
         "left_context": load.left_context,
+        "as_measured": ",".join(load.as_measured),
         "seeds": ladder.seeds,
         "limit": ladder.limit,
         "ceiling_p50": ladder.ceiling(0.5),
@@ -250,6 +271,7 @@ def as_data(ladder: Ladder) -> dict[str, Any]:
         "ceiling_censored": ladder.censored,
         "ceiling_extrapolated": ladder.extrapolated(ladder.ceiling(0.5)),
         "naive": ladder.naive,
+        "naive_throughput": ladder.naive_throughput,
         "knee": ladder.knee,
         "peak": ladder.peak,
         "measured_to": ladder.measured_to,

@@ -18,7 +18,7 @@ from voicesim.calibrate.prior import Prior
 from voicesim.calibrate.readers.source import text_blocks
 from voicesim.calibrate.table import header_of
 from voicesim.catalogue import find_gpu, find_model
-from voicesim.engine.profile import Profile
+from voicesim.engine.profile import PlayedAs, Profile
 from voicesim.experiment.rung import BUDGET, MOST_TOKENS, Load
 from voicesim.experiment.served import LOADS, METRICS, STATS
 
@@ -120,6 +120,27 @@ class Ladder:
     def prior(self) -> Prior:
         """What the data sheets say of its model and card."""
         return Prior(find_model(self.text("model")), find_gpu(self.text("gpu")))
+
+    @property
+    def played(self) -> PlayedAs:
+        """How it was asked, for its profile: of settings that differ by run or load the first;
+        of chunks the first that are streamed (the last is not the whole rest of a reply)."""
+        first: dict[str, str] = {}
+        for (_, _, name), value in self.settings.items():
+            rest = name == "chunks" and (value == "all" or int(value.split(",")[-1]) >= MOST_TOKENS)
+            if not rest:
+                first.setdefault(name, value)
+        chunks = first.get("chunks")
+        numbers: dict[str, float] = {n: float(first[n]) for n in ("reply_audio_s", "reply_tokens") if n in first}
+        for name in ("prompt_tokens", "codec_cap", "codec_window", "step_tokens"):
+            if name in first:
+                numbers[name] = int(float(first[name]))
+        return PlayedAs(
+            load=self.kind,  # type: ignore[arg-type]
+            chunks=None if chunks is None else [int(part) for part in chunks.split(",")],
+            codec_queue=first.get("codec_queue", "fifo"),  # type: ignore[arg-type]
+            **numbers,  # type: ignore[arg-type]
+        )
 
     @property
     def urls(self) -> list[str]:

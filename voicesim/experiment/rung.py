@@ -47,6 +47,7 @@ class Load:
     computes again with each chunk.  codec_queue: fifo, edf, or window with codec_window streams
     at a time.  sigma: of the logarithm of a reply's length (0: all alike).  budget: tokens of a
     step at most (twice the callers, if that is more).  base_seed: of all random numbers.
+    as_measured: which of these are the profile's own (``Profile.played``); only told.
     """
 
     profile: Profile
@@ -60,6 +61,7 @@ class Load:
     sigma: float = SIGMA
     budget: int = BUDGET
     base_seed: int = 0
+    as_measured: tuple[str, ...] = ()
 
     @property
     def token_audio(self) -> float:

@@ -21,7 +21,7 @@ from voicesim.experiment.ladder import Progress as Report
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.rung import Load
 from voicesim.report import words
-from voicesim.report.ladder_figure import ladder_figure
+from voicesim.report.ladder_figure import codec_words, ladder_figure
 from voicesim.runfolder import FolderError, RunFolder
 from voicesim.scenario.units import duration
 
@@ -41,8 +41,8 @@ def ladder_command(
 ) -> int:
     """Climb, print, write; returns the exit code (0, 2 for bad input, 130 when interrupted).
 
-    asked: levels, audio, prompt (None: ``usual_prompt``), chunk, codec_cap, codec_queue,
-    left_context as on the command line.
+    asked: levels, audio, prompt, chunk, codec_cap, codec_queue, left_context, token_audio as on
+    the command line (None: not given, see ``read``).
     """
     console = terminal.console(quiet)
     out = out or Path("runs") / f"ladder-{profile.stem}"
@@ -76,24 +76,63 @@ def ladder_command(
 
 
 def read(profile: Path, asked: Mapping[str, Any]) -> tuple[Load, list[int]]:
-    """The load and the levels; raises ExperimentError, ProfileError."""
-    if asked["codec_queue"] not in ("fifo", "edf"):
+    """The load and the levels.
+
+    What is not asked for (None) is taken as the profile's ladder was measured (``played``), else
+    the usual.  Raises ExperimentError, ProfileError.
+    """
+    if asked["codec_queue"] not in (None, "fifo", "edf"):
         raise ExperimentError(f"--codec-queue: found {asked['codec_queue']!r}; allowed: fifo, edf")
-    try:
-        audio = duration(asked["audio"])
-    except ValueError as problem:
-        raise ExperimentError(f"--audio: {problem}") from None
     found = load_profile(profile)
-    load = Load(
-        found,
-        audio=audio,
-        prompt=usual_prompt(found) if asked["prompt"] is None else asked["prompt"],
-        chunks=tuple(whole_numbers("--chunk", asked["chunk"])),
-        codec_cap=asked["codec_cap"],
-        left_context=asked["left_context"],
-        codec_queue=asked["codec_queue"],
-    )
+    token = _seconds("token-audio", asked["token_audio"])
+    if token is not None:
+        found = found.model_copy(update={"token_audio_s": token})
+    given = {
+        "audio": _seconds("audio", asked["audio"]),
+        "prompt": asked["prompt"],
+        "chunks": asked["chunk"] and tuple(whole_numbers("--chunk", asked["chunk"])),
+        "codec_cap": asked["codec_cap"],
+        "left_context": asked["left_context"],
+        "codec_queue": asked["codec_queue"],
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    own = {name: value for name, value in as_played(found).items() if name not in given}
+    if "codec_queue" in given:
+        own.pop("codec_window", None)
+    usual = {"prompt": usual_prompt(found)}
+    load = Load(found, **{**usual, **own, **given}, as_measured=tuple(own))
     return load, whole_numbers("--levels", asked["levels"])
+
+
+def as_played(profile: Profile) -> dict[str, Any]:
+    """What a profile says of how its ladder was asked, by the names of a Load."""
+    played = profile.played
+    if played is None:
+        return {}
+    audio = played.reply_audio_s
+    if audio is None and played.reply_tokens and profile.token_audio_s:
+        audio = played.reply_tokens * profile.token_audio_s
+    found: dict[str, Any] = {
+        "audio": audio,
+        "prompt": played.prompt_tokens,
+        "chunks": None if played.chunks is None else tuple(played.chunks),
+        "budget": played.step_tokens,
+    }
+    if profile.codec is not None:
+        found |= {
+            "codec_cap": played.codec_cap,
+            "codec_queue": played.codec_queue,
+            "codec_window": played.codec_window,
+            "left_context": played.left_context,
+        }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _seconds(option: str, text: str | None) -> float | None:
+    try:
+        return None if text is None else duration(text)
+    except ValueError as problem:
+        raise ExperimentError(f"--{option}: {problem}") from None
 
 
 def usual_prompt(profile: Profile) -> int:
@@ -152,23 +191,35 @@ def progress(console: Console, quiet: bool) -> Iterator[Report]:
 
 
 def print_ladder(ladder: Ladder, console: Console) -> None:
-    """A row per level, then ceiling, naive figure and knee, and what to distrust."""
+    """A row per level, then ceiling, naive figures and knee, and what to distrust."""
     load = ladder.load
     console.print(
         Text(
             f"{load.profile.name}: closed loop on one replica, replies of {load.audio:g} s, prompts"
             f" of {load.prompt} tokens, chunks {','.join(map(str, load.chunks))},"
-            f" {_codec(load)}; mean of {ladder.seeds} seeds",
+            f" {codec_words(load)}; mean of {ladder.seeds} seeds",
             style="dim",
         )
     )
+    if load.as_measured:
+        console.print(Text(_as_measured(load), style="dim"))
     console.print(_table(ladder))
     for line in sentences(ladder):
         console.print(line, soft_wrap=False)
 
 
-def _codec(load: Load) -> str:
-    return "no codec" if load.profile.codec is None else f"codec batches of {load.codec_cap}"
+def _as_measured(load: Load) -> str:
+    """Which settings are the profile's own."""
+    played = load.profile.played
+    own = {name: getattr(load, name) for name in load.as_measured}
+    own = {name: value for name, value in own.items() if value not in (0, "fifo")}
+    if "audio" in own:
+        own["audio"] = f"{load.audio:g} s"
+    if "chunks" in own:
+        own["chunks"] = ",".join(map(str, load.chunks))
+    text = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in own.items())
+    loop = "" if played is None or played.load == "closed" else f" (a {played.load} load, there)"
+    return f"as the profile's figures were measured{loop}: {text}; options change them"
 
 
 COLUMNS: list[tuple[str, str, Any]] = [
@@ -207,7 +258,7 @@ def _table(ladder: Ladder) -> Table:
 
 
 def sentences(ladder: Ladder) -> list[Text]:
-    """Ceiling, naive figure, knee; warnings."""
+    """Ceiling, naive figures, knee; warnings."""
     found = [_ceiling(ladder)]
     shown = _thinned(ladder.around)
     shares = ", ".join(f"{c}: {words.percent(ladder.share(c))}" for c in shown)
@@ -217,6 +268,13 @@ def sentences(ladder: Ladder) -> list[Text]:
         Text(
             f"  a benchmark at batch 1 suggests {ladder.naive:.1f} (1 / RTF of a caller alone)"
             f"{_against(best, ladder.naive)}"
+        )
+    )
+    most = ladder.naive_throughput
+    found.append(
+        Text(
+            f"  a benchmark's throughput suggests {words.amount(most)} listeners (so many audio-s/s,"
+            f" the most on the ladder, at {ladder.peak} callers){_against(best, most)}"
         )
     )
     found.append(Text(f"  {_knee(ladder)}"))
@@ -249,12 +307,10 @@ def _against(ceiling: int, other: float) -> str:
 
 
 def _knee(ladder: Ladder) -> str:
-    peak = ladder.peak
-    most = f"most audio on the ladder: {words.amount(ladder.mean('xrt', peak) or 0)} s/s at {peak}"
     if ladder.knee is None:
-        return f"throughput knee: not reached, every doubling that was tried adds 10 %; {most}"
+        return "throughput knee: not reached, every doubling that was tried adds 10 %"
     text = f"throughput knee: {ladder.knee} callers, beyond which doubling adds less than 10 %"
-    return f"{text}{_against(ladder.ceiling(0.5), ladder.knee)}; {most}"
+    return f"{text}{_against(ladder.ceiling(0.5), ladder.knee)}"
 
 
 def _thinned(values: list[int]) -> list[int]:
@@ -298,9 +354,9 @@ def _stalls_below(ladder: Ladder) -> list[str]:
 
 
 def _outside(load: Load) -> list[str]:
-    """Prompt and context outside the measured range."""
+    """Prompt and context outside the measured range; none where they are those measured."""
     measured = load.profile.range
-    if measured is None:
+    if measured is None or {"audio", "prompt"} <= set(load.as_measured):
         return []
     found = []
     if load.prompt > measured.prefill_tokens[1]:

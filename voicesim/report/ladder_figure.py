@@ -1,7 +1,7 @@
 """The ladder as a picture: pace of the slowest 1 % above, audio per second below.
 
 Both over the concurrency (log scale), with the seeds' band, and upright lines at the ceiling, the
-naive figure and the throughput knee.  What lies beyond the measured batches is shaded.
+naive figures and the throughput knee.  What lies beyond the measured batches is shaded.
 """
 
 from pathlib import Path
@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from voicesim.experiment.ladder import Ladder
+from voicesim.experiment.rung import Load
 from voicesim.report import words
 
-BLUE, ORANGE, RED, GREEN = "#0072B2", "#E69F00", "#D55E00", "#009E73"
+BLUE, ORANGE, RED, GREEN, PURPLE = "#0072B2", "#E69F00", "#D55E00", "#009E73", "#AA4499"
 INK, FAINT, SHADE = "#222222", "#6b6b6b", "#f0ece4"
 DPI = 120
 
@@ -39,7 +40,8 @@ def draw(ladder: Ladder) -> Figure:
     audio.set_label("audio")
     every = {c for c, _ in ladder.rungs}
     played = sorted(c for c in every if len(ladder.values("xrt", c)) == ladder.seeds)
-    marks = [m for m in (ladder.ceiling(0.5), ladder.naive, ladder.knee) if m]
+    figures = (ladder.ceiling(0.5), ladder.naive, ladder.naive_throughput, ladder.knee)
+    marks = [m for m in figures if m]
     right = 1.3 * max(*ladder.levels, *marks)
     played = [c for c in played if c <= right]
     for axis in (pace, audio):
@@ -109,21 +111,24 @@ def _limits(axis: Axes, ladder: Ladder, played: list[int]) -> None:
 
 
 def _marks(pace: Axes, audio: Axes, ladder: Ladder) -> None:
-    """Upright lines at ceiling, naive figure and knee; their names above, in steps of height."""
+    """Upright lines at ceiling, naive figures and knee; their names above, in steps of height."""
+    most = ladder.naive_throughput
     named = [
         (float(ladder.ceiling(0.5)), RED, f"ceiling {ladder.ceiling(0.5)}", "-"),
         (ladder.naive, ORANGE, f"naive {ladder.naive:.1f}", (0, (5, 2))),
+        (most, PURPLE, f"by audio/s {words.amount(most)}", (0, (5, 1, 1, 1))),
         (float(ladder.knee or 0), GREEN, f"knee {ladder.knee}", (0, (1, 1.2))),
     ]
-    left = pace.get_xlim()[0]
+    left, right = pace.get_xlim()
     shown = [m for m in sorted(named, key=lambda m: m[0]) if m[0] >= left]
     for i, (x, color, text, style) in enumerate(shown):
         for axis in (pace, audio):
             axis.axvline(x, color=color, lw=1.4, ls=style)
+        near = x > right**0.93 * left**0.07  # the edge: the name would not fit beyond it
         pace.annotate(
-            text, (x, 1), (0, 4 + 12 * (i % 3)), xycoords=("data", "axes fraction"), ha="center",
-            textcoords="offset points", fontsize=9.5, color=color, fontweight="bold",
-            annotation_clip=False,
+            text, (x, 1), (0, 4 + 12 * (i % 4)), xycoords=("data", "axes fraction"),
+            ha="right" if near else "center", textcoords="offset points",
+            fontsize=9.5, color=color, fontweight="bold", annotation_clip=False,
         )  # fmt: skip
 
 
@@ -136,11 +141,18 @@ def _headline(figure: Figure, ladder: Ladder) -> None:
         text += " (extrapolated)"
     figure.text(0.085, 0.955, text, fontsize=13, fontweight="bold", color=INK)
     nine, all_ = ladder.ceiling(0.9), ladder.ceiling(1.0)
-    codec = "no codec" if load.profile.codec is None else f"codec batches of {load.codec_cap}"
     about = [
         f"50 % of {ladder.seeds} seeds; {nine} in 90 %, {all_} in all",
         f"replies of {words.duration(load.audio)}, prompts of {load.prompt} tokens",
         f"chunks {','.join(map(str, load.chunks))}",
-        f"{codec}; bands: seeds",
+        f"{codec_words(load)}; bands: seeds",
     ]
     figure.text(0.085, 0.925, "  |  ".join(about), fontsize=9, color=FAINT)
+
+
+def codec_words(load: Load) -> str:
+    """The codec stage in words."""
+    if load.profile.codec is None:
+        return "no codec"
+    window = f", {load.codec_window} streams at a time" * (load.codec_queue == "window")
+    return f"codec batches of {load.codec_cap}{window}"
