@@ -90,6 +90,22 @@ def test_roofline_by_hand(tmp_path):
     assert profile.memory.weight_bytes.origin == "prior"
 
 
+def test_of_a_mixture_of_experts_a_token_is_priced_by_its_active_parameters(tmp_path):
+    """30e9 parameters of 2 bytes in memory, 3e9 of them active: 10 times less compute a token."""
+    out = tmp_path / "p.yaml"
+    result = invoke("calibrate", "--prior", "gpu=H100,model=qwen3-omni-30b-a3b", "-o", out)
+    assert result.exit_code == 0, result.output
+    decode = load_profile(out).decode
+    assert decode.compute_per_token_s.value == pytest.approx(2 * 3e9 / (0.5 * 989e12))
+    assert decode.memory_s.value == pytest.approx(60e9 / (0.8 * 3.35e12))
+    assert find_model("qwen3-omni-30b-a3b").weights_bytes == 60e9
+    assert "compute counts the 3 of 30 billion parameters that are active" in result.output
+    assert "30B (3B active)" in invoke("profiles").output
+    dense = find_model("orpheus-3b")
+    assert dense.active_parameters == dense.parameters
+    assert len(read_prior("model=orpheus-3b").notes) == 1
+
+
 def test_a_roofline_for_every_pair_or_a_reason():
     for gpu in GPUS.values():
         for model in MODELS.values():

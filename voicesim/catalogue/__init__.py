@@ -37,7 +37,8 @@ class Gpu:
 class Model:
     """One model; None where it is not published.
 
-    parameters: of the autoregressive part.  weights_bytes: them in memory.  overhead_bytes: what
+    parameters: of the autoregressive part.  active_parameters: those that one token is multiplied
+    with, fewer in a mixture of experts.  weights_bytes: them in memory.  overhead_bytes: what
     else the card must hold.  kv_bytes_per_token: keys and values of all layers for one token.
     token_audio_s: audio of one decode step.  sub_steps: sequential passes within a step.
     """
@@ -46,6 +47,7 @@ class Model:
     title: str
     kind: str
     parameters: float | None
+    active_parameters: float | None
     weights_bytes: int | None
     overhead_bytes: int
     kv_bytes_per_token: int | None
@@ -96,6 +98,7 @@ def _model(row: Mapping[str, str]) -> Model:
         title=row["title"],
         kind=row["kind"],
         parameters=size,
+        active_parameters=_number(row, "active_parameters") or size,
         weights_bytes=_whole(size * width) if size and width else None,
         overhead_bytes=_whole(_number(row, "overhead_gb", 1e9)) or 0,
         kv_bytes_per_token=_whole(kv),

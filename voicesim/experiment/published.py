@@ -131,7 +131,8 @@ class Ladder:
             if not rest:
                 first.setdefault(name, value)
         chunks = first.get("chunks")
-        numbers: dict[str, float] = {n: float(first[n]) for n in ("reply_audio_s", "reply_tokens") if n in first}
+        means = ("reply_audio_s", "reply_tokens")
+        numbers: dict[str, float] = {name: float(first[name]) for name in means if name in first}
         for name in ("prompt_tokens", "codec_cap", "codec_window", "step_tokens"):
             if name in first:
                 numbers[name] = int(float(first[name]))

@@ -273,8 +273,8 @@ def sentences(ladder: Ladder) -> list[Text]:
     most = ladder.naive_throughput
     found.append(
         Text(
-            f"  a benchmark's throughput suggests {words.amount(most)} listeners (so many audio-s/s,"
-            f" the most on the ladder, at {ladder.peak} callers){_against(best, most)}"
+            f"  a benchmark's throughput suggests {words.amount(most)} listeners (so many audio-s/s"
+            f", the most on the ladder, at {ladder.peak} callers){_against(best, most)}"
         )
     )
     found.append(Text(f"  {_knee(ladder)}"))

@@ -87,6 +87,8 @@ def _models() -> Table:
         table.add_column(name, justify="left" if text else "right")
     for model in MODELS.values():
         size = f"{model.parameters / 1e9:.3g}B" if model.parameters else "n/a"
+        if model.active_parameters and model.active_parameters != model.parameters:
+            size += f" ({model.active_parameters / 1e9:.3g}B active)"
         table.add_row(
             model.name, model.kind, size, _show(model.kv_bytes_per_token, 1, ",.0f"),
             _show(model.token_audio_s, 1e-3, ".3g"), model.confidence,
