@@ -9,8 +9,8 @@ token with every (active) parameter::
 
 Of a mixture of experts a token is multiplied with the active parameters only.  A step of T tokens
 reads the experts that any of them chose: at random N (1 - (1 - k/N)^T) of N, k per token (of 128
-with 8 each: 63 % for 15 tokens, 95 % for 47).  That is not modelled: memory_s is that of all weights, too long
-for a small batch.
+with 8 each: 63 % for 15 tokens, 95 % for 47).  That is not modelled: memory_s is that of all
+weights, too long for a small batch.
 
 0.8 is the share of the data-sheet bandwidth that aiconfigurator (mem_bw_empirical_scaling_factor,
 https://github.com/ai-dynamo/aiconfigurator) and InferSim use; of the FLOP, InferSim's default is
