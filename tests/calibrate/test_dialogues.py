@@ -2,14 +2,19 @@
 
 import json
 
+import numpy as np
 import pytest
+import yaml
+from typer.testing import CliRunner
 
 from tests.calibrate.test_request_traces import FILES
 from tests.calibrate.test_summaries import AIPERF, CURVES, PERF_ANALYZER, RESPONSES, written
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers import FORMATS, read
 from voicesim.calibrate.readers.source import head_of
+from voicesim.cli import app
 from voicesim.experiment.replay import recorded_calls
+from voicesim.scenario.workload import Workload
 
 EVENTS = [
     {"type": "eou_metrics", "timestamp": 1000.0, "end_of_utterance_delay": 0.62,
@@ -142,3 +147,77 @@ def test_broken_files_are_refused_with_their_line(tmp_path, text, message):
     with pytest.raises(CalibrationError) as error:
         read(written(tmp_path, text))
     assert message in str(error.value)
+
+
+# --- what the command says --------------------------------------------------------------------
+
+SAMPLE = (
+    "2026-11-29 09:15:02.411 | DEBUG | a:b:1 | 📊 [QwenTTSService#3] TTFB (qwen3-tts): 0.214s at "
+    "41.882s\n"
+    "2026-11-29 09:15:02.733 | DEBUG | a:b:1 | 📊 [QwenTTSService#3] TTS USAGE (qwen3-tts): 64 "
+    "characters at 42.204s\n"
+    "2026-11-29 09:15:02.871 | DEBUG | t:_bot_started_speaking | Bot started speaking\n"
+)
+
+
+def calibrate(*words):
+    return CliRunner().invoke(app, ["calibrate", *map(str, words)])
+
+
+def test_a_log_that_ends_amid_a_reply_tells_what_it_has(tmp_path):
+    """Asked 0.214 s before 02.411, heard at 02.871: 0.674 s to the first sound."""
+    found = measures(tmp_path, SAMPLE)
+    assert found == {"ttfb_s": [0.214], "first_sound_s": pytest.approx([0.674], abs=1e-6)}
+    result = calibrate(written(tmp_path, SAMPLE, "log"))
+    assert result.exit_code == 0
+    assert "first sound: n 1, mean 0.674 s, p50 0.674 s, p95 0.674 s\n" in result.output
+    assert "limit: the last reply: the log ends while the bot speaks" in result.output
+    assert "no profile is written; no whole reply is in them" in result.output
+
+
+def test_a_conversation_gives_its_measures_and_a_piece_of_a_scenario(tmp_path):
+    """Pauses 0 (asked again 0.13 s before the end) and 3.8 s; replies of 4, 2 and 9 s."""
+    out = tmp_path / "profile.yaml"
+    result = calibrate(written(tmp_path, LIVEKIT, "log.jsonl"), "-o", out)
+    assert result.exit_code == 0, result.output
+    assert not out.exists()
+    for line in (
+        "measured: agent's share of the time: n 1, mean 78.9 %",  # 15 / 19
+        "measured: replies cut by barge-in: n 2, mean 50 %",
+        "measured: turn gap, caller's end to agent's first sound: n 1, mean 1 s, p50 1 s, p95 1 s",
+        "measured: agent's reply: n 2, mean 7.5 s, p50 6 s, p95 9 s",
+        "measured: caller's turn: n 1, mean 1.75 s, p50 1.75 s, p95 1.75 s",
+    ):
+        assert f"  {line}\n" in result.output
+    assert "nothing to fit: conversations hold no step times, so no profile" in result.output
+    piece = yaml.safe_load(result.output.split(":\n\n")[1].split("\n\n")[0])["workload"]
+    sigma = round(float(np.std(np.log([4, 2, 9]))), 3)
+    assert piece == {
+        "utterance": {"audio": {"lognormal": {"mean": "5s", "sigma": sigma}}},
+        "utterances_per_session": 3,
+        "think": {"exponential": {"mean": "1.9s"}},
+    }
+    rest = {"arrivals": {"kind": "poisson", "rate": "1/s"}}
+    workload = Workload.model_validate({**rest, **piece})
+    assert workload.think.params["mean"] == 1.9
+    assert workload.utterance.audio.params["mean"] == 5
+
+
+def test_several_conversations_make_one_piece(tmp_path):
+    """Pipecat: asked 2.75 s after the end of the first reply; with the pauses above, mean 2.183 s;
+    2 + 3 requests in two sessions."""
+    files = written(tmp_path, LIVEKIT, "a"), written(tmp_path, PIPECAT, "b")
+    output = calibrate(*files).output
+    assert "think: {exponential: {mean: 2.183s}}" in output
+    assert "utterances_per_session: 2" in output  # 2.5, to the even
+    assert "mean: 3.9s" in output  # (4 + 2 + 9 + 2.5 + 2) / 5
+
+
+def test_other_files_still_need_an_output(tmp_path):
+    result = calibrate(written(tmp_path, "batch,seconds\n1,0.01\n", "s.csv"))
+    assert result.exit_code == 2
+    assert "--output: is missing" in result.output
+    assert result.output.count("\n") == 1
+    refused = calibrate(written(tmp_path, LIVEKIT, "log"), "--name", "x")
+    assert refused.exit_code == 2
+    assert "give no option of a profile" in refused.output

@@ -8,6 +8,7 @@ import pandas as pd
 from voicesim.calibrate import chunks
 from voicesim.calibrate.chunks.apply import learn_all, with_learned
 from voicesim.calibrate.describe import one_level
+from voicesim.calibrate.dialogue import measures
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.fit import fit_profile
 from voicesim.calibrate.output import check_target, write_atomically
@@ -149,6 +150,8 @@ def statement(measured: Measured) -> str:
     """What was recognised in a file, and what it can and cannot tell."""
     lines = [f"{measured.file}: {measured.format}, {measured.rows:,} rows"]
     lines += [f"  tells: {text}" for text in measured.tells]
+    if measured.dialogue is not None:
+        lines += [f"  measured: {text}" for text in measures(measured.dialogue)]
     lines += [f"  limit: {text}" for text in measured.cannot]
     return "\n".join(lines)
 

@@ -13,13 +13,19 @@ from voicesim.cli.options import Quiet, app
 
 @app.command(rich_help_panel="Measure and calibrate")
 def calibrate(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="PROFILE", help="Profile to write (YAML).")
-    ],
     files: Annotated[
         list[Path] | None,
         typer.Argument(
             metavar="[FILE...]", help="Measurements (docs/files.md); none: a roofline of --prior."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PROFILE",
+            help="Profile to write (YAML); needed unless the files hold conversations only.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the profile.")] = None,
@@ -39,13 +45,24 @@ def calibrate(
     # machine.  Read by numpy's library when it is first imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from voicesim.calibrate import CalibrationError, describe, run_calibrate
+    from voicesim.calibrate.dialogue import conclusion, only_dialogues
+    from voicesim.calibrate.run import statement
     from voicesim.experiment.accuracy import run_ladder
     from voicesim.experiment.published import is_ladder
     from voicesim.scenario.units import duration
 
     try:
         seconds = None if token_audio is None else duration(token_audio)
-        if files and len(files) == 1 and is_ladder(files[0]):
+        of_ladder = files is not None and len(files) == 1 and is_ladder(files[0])
+        talks = None if of_ladder else only_dialogues(files or [])
+        if talks is not None:
+            if (name, seconds, prior, figure) != (None, None, None, None):
+                raise ValueError("conversations hold no step times: give no option of a profile")
+            typer.echo("\n".join([*map(statement, talks), "", conclusion(talks)]))
+            return
+        if output is None:
+            raise ValueError("--output: is missing; name the profile to write: -o profile.yaml")
+        if files and of_ladder:
             if (name, seconds, prior, figure) != (None, None, None, None):
                 raise ValueError("a ladder states its own settings: give --output only")
             profile = run_ladder(files[0], output)

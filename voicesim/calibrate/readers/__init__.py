@@ -41,7 +41,7 @@ from voicesim.calibrate.readers import (
 from voicesim.calibrate.readers.measured import Measured
 from voicesim.calibrate.readers.source import head_of
 
-__all__ = ["FORMATS", "Measured", "read", "read_samples"]
+__all__ = ["FORMATS", "Measured", "form_of", "read", "read_samples"]
 
 FORMATS: list[ModuleType] = [
     chunk_csv,
@@ -76,12 +76,17 @@ FORMATS: list[ModuleType] = [
 
 def read(path: str | Path) -> Measured:
     """Read a measurement, whatever tool wrote it.  Raises CalibrationError."""
+    measured: Measured = form_of(path).read(Path(path))
+    return measured
+
+
+def form_of(path: str | Path) -> ModuleType:
+    """The reader of a file.  Raises CalibrationError if no one recognises it."""
     path = Path(path)
     head = head_of(path)
     for form in FORMATS:
         if form.sniff(head):
-            measured: Measured = form.read(path)
-            return measured
+            return form
     known = "; ".join(form.NAME for form in FORMATS)
     found = "folder" if path.is_dir() else "file"
     raise CalibrationError(path.name, None, f"is no {found} that is recognised; these are: {known}")

@@ -34,7 +34,8 @@ def read(path: Path) -> Measured:
     """One request per span of the bot's speech, and the measures of the talk.
 
     A request begins the synthesiser's TTFB before that was logged.  barge_in: did the user begin
-    while the bot spoke?  gap_s: user stopped to bot started.
+    while the bot spoke?  gap_s: user stopped to bot started.  ttfb_s: each one logged;
+    first_sound_s: request to bot started, which a log that ends amid a reply tells too.
     """
     call = _Call(path.name)
     for line, text in text_lines(path):
@@ -42,7 +43,8 @@ def read(path: Path) -> Measured:
         if stamp and (found := SPEAKING.search(text)):
             call.speaks(found[1], found[2], _seconds(stamp[1], path.name, line), line)
         elif stamp and (found := TTFB.search(text)) and "TTS" in found[1]:
-            call.first_byte(_seconds(stamp[1], path.name, line), _value(found[2], path, line))
+            at = _seconds(stamp[1], path.name, line)
+            call.first_byte(at, _value(found[2], path, line), line)
     rows, talk = call.rows, call.talk
     if not rows and not talk:
         raise CalibrationError(path.name, None, "says nothing of who speaks when")
@@ -50,12 +52,15 @@ def read(path: Path) -> Measured:
     for i, row in enumerate(rows):
         at = row.pop("at", begin)
         row |= {"run": path.name, "request": i, "session": path.name, "arrival_s": at - begin}
+    cannot = ["step times", "chunks: only first bytes and spans of speech"]
+    if "Bot" in call.since:
+        cannot.append("the last reply: the log ends while the bot speaks, so its length is unknown")
     return Measured(
         path.name,
         NAME,
         len(rows) + len(talk),
         tells=["replies, barge-in, turn gaps and the share of talk of one conversation"],
-        cannot=["step times", "chunks: only first bytes and spans of speech"],
+        cannot=cannot,
         epoch_s=begin,
         requests=table(REQUESTS, rows),
         dialogue=table(DIALOGUE, [*talk, *call.share()]),
@@ -74,8 +79,9 @@ class _Call:
         self.barged = False
         self.begin = self.end = NAN
 
-    def first_byte(self, at: float, ttfb: float) -> None:
+    def first_byte(self, at: float, ttfb: float, line: int) -> None:
         """The synthesiser's first byte; the first of a reply counts."""
+        self._say("ttfb_s", ttfb, line)
         if self.asked != self.asked:
             self.asked = at - ttfb
 
@@ -87,6 +93,8 @@ class _Call:
         self.end = at
         if what == "started":
             self.since.setdefault(who, at)
+            if who == "Bot" and self.asked <= at:  # not NaN: a request is known
+                self._say("first_sound_s", at - self.asked, line)
             if who == "User":
                 self.barged |= "Bot" in self.since
             elif self.user_ended == self.user_ended:
