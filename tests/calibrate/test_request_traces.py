@@ -9,6 +9,7 @@ import pytest
 
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers import columns, read, servegen, source
+from voicesim.calibrate.run import statement
 
 AZURE_2023 = """\
 TIMESTAMP,ContextTokens,GeneratedTokens
@@ -157,6 +158,8 @@ def test_servegen(tmp_path):
     alone = read(path)
     assert alone.requests["tokens"].isna().all()
     assert any("chunk-7-dataset.json is not beside" in text for text in alone.cannot)
+    said = f"{alone.rows:,} requests drawn from the laws of 3 windows"
+    assert statement(alone).splitlines()[0].endswith(said)
     law = {"input_tokens": "{100: 0.25, 40: 0.75}", "output_tokens": "{7: 1.0}"}
     later = {"input_tokens": "{3: 1.0}", "output_tokens": "{}"}
     written(tmp_path, "chunk-7-dataset.json", json.dumps({"0": law, "1200": later}))

@@ -7,6 +7,7 @@ import pandas as pd
 
 from voicesim.calibrate import chunks
 from voicesim.calibrate.chunks.apply import learn_all, with_learned
+from voicesim.calibrate.closed_loop import not_closed
 from voicesim.calibrate.describe import one_level
 from voicesim.calibrate.dialogue import measures
 from voicesim.calibrate.errors import CalibrationError
@@ -148,11 +149,14 @@ def step_samples(measured: list[Measured], of_chunks: pd.DataFrame | None) -> pd
 
 def statement(measured: Measured) -> str:
     """What was recognised in a file, and what it can and cannot tell."""
-    lines = [f"{measured.file}: {measured.format}, {measured.rows:,} rows"]
+    lines = [f"{measured.file}: {measured.format}, {measured.rows:,} {measured.rows_are}"]
     lines += [f"  tells: {text}" for text in measured.tells]
     if measured.dialogue is not None:
         lines += [f"  measured: {text}" for text in measures(measured.dialogue)]
-    lines += [f"  limit: {text}" for text in measured.cannot]
+    limits = measured.cannot
+    if measured.curve is not None:
+        limits = [*limits, *not_closed(measured.curve)]
+    lines += [f"  limit: {text}" for text in limits]
     return "\n".join(lines)
 
 

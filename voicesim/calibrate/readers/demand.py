@@ -39,6 +39,7 @@ def measured(
     cannot: Iterable[str],
     epoch_s: float = np.nan,
     tells: Iterable[str] = ("arrivals, and the prompt and reply length of each request",),
+    rows_are: str = "rows",
 ) -> Measured:
     """The requests of a trace.  Refuses an empty one."""
     rows: dict[str, Any] = {**part, "run": path.name, "request": np.arange(len(part["arrival_s"]))}
@@ -53,4 +54,5 @@ def measured(
         cannot=[NO_STEPS, *cannot],
         epoch_s=epoch_s,
         requests=requests,
+        rows_are=rows_are,
     )

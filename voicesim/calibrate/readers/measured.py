@@ -50,9 +50,9 @@ FLAGS = {"ok", "cancelled"}
 class Measured:
     """One file (or folder) as read.
 
-    format: its human name.  rows: rows, requests or lines used.  tells, cannot: what it can and
-    cannot identify, a short sentence each.  epoch_s: Unix time at which arrival_s is 0, where the
-    file says.  samples: step samples (``calibrate.samples``); the
+    format: its human name.  rows: rows, requests or lines used; rows_are: what they are.
+    tells, cannot: what it can and cannot identify, a short sentence each.  epoch_s: Unix
+    time at which arrival_s is 0, where the file says.  samples: step samples (``calibrate.samples``); the
     other tables as above; None where the file has nothing of the kind.
     """
 
@@ -67,6 +67,7 @@ class Measured:
     curve: pd.DataFrame | None = None
     dialogue: pd.DataFrame | None = None
     epoch_s: float = np.nan
+    rows_are: str = "rows"
 
 
 def table(

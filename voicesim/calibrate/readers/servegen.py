@@ -59,8 +59,9 @@ def read(path: Path) -> Measured:
     if not lengths:
         cannot.append(f"lengths: {_dataset(path).name} is not beside the trace")
     return demand.measured(
-        path, NAME, demand.joined(parts), cannot, tells=["rate and burstiness by window"]
-    )
+        path, NAME, demand.joined(parts), cannot, tells=["rate and burstiness by window"],
+        rows_are=f"requests drawn from the laws of {len(windows):,} windows",
+    )  # fmt: skip
 
 
 def _windows(path: Path) -> list[Window]:
