@@ -52,8 +52,8 @@ class Measured:
 
     format: its human name.  rows: rows, requests or lines used; rows_are: what they are.
     tells, cannot: what it can and cannot identify, a short sentence each.  epoch_s: Unix
-    time at which arrival_s is 0, where the file says.  samples: step samples (``calibrate.samples``); the
-    other tables as above; None where the file has nothing of the kind.
+    time at which arrival_s is 0, where the file says.  samples: step samples
+    (``calibrate.samples``); the other tables as above; None where the file has nothing of the kind.
     """
 
     file: str
