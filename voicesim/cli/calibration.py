@@ -231,9 +231,29 @@ def ladder(
 @app.command(rich_help_panel="Measure and calibrate")
 def validate(
     profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Profile (YAML).")],
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="Measured tokens (CSV, gzipped).")],
+    trace: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Measured tokens, chunks or requests (docs/files.md)."),
+    ],
     sessions: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Send times of its streams (CSV).")
+        Path | None, typer.Option(metavar="FILE", help="Send times of a token trace (CSV).")
+    ] = None,
+    chunk: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Tokens of first chunk, ramp and (last) steady."),
+    ] = None,
+    codec_cap: Annotated[int | None, typer.Option(min=1, help="Rows of a codec batch.")] = None,
+    codec_window: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Gather window of codec batches: 5ms.")
+    ] = None,
+    left_context: Annotated[
+        int | None, typer.Option(min=0, help="Frames recomputed with a chunk.")
+    ] = None,
+    prompt: Annotated[
+        int | None, typer.Option(min=1, help="Prompt tokens where the file has none.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Requests in flight where nothing else says.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Replays of each run.")] = 5,
     buffer: Annotated[int, typer.Option(min=1, help="Tokens that the player gathers.")] = 4,
@@ -245,7 +265,13 @@ def validate(
     """Replay a measured run on a profile: measured against predicted."""
     from voicesim.report.validate import validate_command
 
-    raise typer.Exit(validate_command(profile, trace, sessions, seeds, buffer, json_file, quiet))
+    asked = dict(
+        chunk=chunk, codec_cap=codec_cap, codec_window=codec_window, left_context=left_context,
+        prompt=prompt, concurrency=concurrency,
+    )  # fmt: skip
+    raise typer.Exit(
+        validate_command(profile, trace, sessions, asked, seeds, buffer, json_file, quiet)
+    )
 
 
 @app.command(rich_help_panel="Measure and calibrate")

@@ -59,6 +59,21 @@ def read_runs(trace: Path, sessions: Path | None, profile: Profile) -> list[Meas
     ]
 
 
+def runs_of_tokens(
+    tokens: pd.DataFrame, requests: pd.DataFrame, profile: Profile
+) -> list[MeasuredRun]:
+    """The runs of a benchmark's token arrivals, sent when its requests were
+    (``calibrate.readers.measured``)."""
+    keys = {"run": requests["run"].astype(str), "request": requests["request"].astype(float)}
+    send = pd.DataFrame({**keys, "t_send_s": requests["arrival_s"]}).set_index(list(keys))
+    runs = []
+    for name, rows in tokens.groupby("run_id", sort=False):
+        rows = rows.sort_values(["stream_id", "token_index"], ignore_index=True)
+        mine = [(str(name), stream) for stream in rows["stream_id"].unique()]
+        runs.append(_run(str(name), rows, profile, send.loc[mine]))
+    return runs
+
+
 def read_trace(path: Path) -> pd.DataFrame:
     """Rows of a per-token trace, checked, sorted by run, stream and token."""
     return tokens_of(Path(path))

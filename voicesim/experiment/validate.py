@@ -31,9 +31,12 @@ METRICS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """The runs of one setting (repeats of each other): numbers of each run, and of each replay."""
+    """The runs of one setting (repeats of each other): numbers of each run, and of each replay.
 
-    runs: list[MeasuredRun]
+    A run has a name, its send times, and whether they are known.
+    """
+
+    runs: list[Any]
     measured: list[Numbers]
     predicted: list[Numbers]
     most_running: int
@@ -184,10 +187,16 @@ def compared(setting: Setting, name: str) -> dict[str, float | None]:
 
 
 def as_data(
-    profile: Profile, settings: Sequence[Setting], trace: str, seeds: int, buffer: int
+    profile: Profile,
+    settings: Sequence[Setting],
+    trace: str,
+    seeds: int,
+    buffer: int,
+    metrics: Sequence[str] = METRICS,
+    assumed: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The validation as JSON: a flat row per setting, METRIC_measured, METRIC_predicted and so on
-    (see ``compared``)."""
+    (see ``compared``).  assumed: what the replay takes for granted, in words."""
     return {
         "schema": "voicesim-validation/1",
         "profile": profile.name,
@@ -195,6 +204,7 @@ def as_data(
         "token_audio_s": profile.token_audio_s,
         "buffer_tokens": buffer,
         "seeds": seeds,
+        **({"assumed": list(assumed)} if assumed else {}),
         "settings": [
             {
                 "setting": setting.name,
@@ -204,7 +214,7 @@ def as_data(
                 "send_times_known": setting.runs[0].send_known,
                 **{
                     f"{name}_{side}": value
-                    for name in METRICS
+                    for name in metrics
                     for side, value in compared(setting, name).items()
                 },
             }

@@ -1,8 +1,10 @@
 """The ``validate`` command: measured against predicted, as a table and as JSON."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -11,11 +13,21 @@ from rich.text import Text
 
 from voicesim import terminal
 from voicesim.calibrate.errors import CalibrationError
+from voicesim.calibrate.readers import arrival_trace, read, form_of
 from voicesim.engine.profile import Profile, ProfileError, load_profile
-from voicesim.experiment.traces import read_runs
+from voicesim.experiment.assumed import Given, refuse_unused, replica_of, token_audio_of
+from voicesim.experiment.metrics import ExperimentError
+from voicesim.experiment.reenact import METRICS as REPLY_METRICS
+from voicesim.experiment.reenact import validate_replies
+from voicesim.experiment.replies import Replies, replies_of
+from voicesim.experiment.traces import read_runs, runs_of_tokens
 from voicesim.experiment.validate import METRICS, Setting, as_data, compared, validate
 from voicesim.report import words
-from voicesim.report.ladder import progress, write_json
+from voicesim.report.ladder import progress, usual_prompt, whole_numbers, write_json
+from voicesim.scenario.units import duration
+
+Shown = dict[str, tuple[str, Callable[[float], str]]]
+Brief = tuple[tuple[str, str, float, int], ...]
 
 
 def _ms(seconds: float) -> str:
@@ -23,7 +35,7 @@ def _ms(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms"
 
 
-SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
+SHOWN: Shown = {
     "gap_p50_s": ("token gap p50 (ITL)", _ms),
     "gap_p90_s": ("token gap p90 (ITL)", _ms),
     "gap_p99_s": ("token gap p99 (ITL)", _ms),
@@ -35,12 +47,57 @@ SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
     "stall_total_s": ("stalls, all streams", lambda v: f"{v:.2f} s"),
     "tokens_per_s": ("tokens per second", lambda v: f"{v:.1f}"),
 }
-BRIEF = (
+BRIEF: Brief = (
     ("gap p50, ms", "gap_p50_s", 1000.0, 1),
     ("gap p99, ms", "gap_p99_s", 1000.0, 0),
     ("tokens per s", "tokens_per_s", 1.0, 0),
 )
 """Columns where a file has many settings: title, metric, scale, decimals."""
+REPLIES: Shown = {
+    "ttfa_p50_s": ("TTFA p50", _ms),
+    "ttfa_p95_s": ("TTFA p95", _ms),
+    "ttft_p50_s": ("TTFT p50", _ms),
+    "ttft_p95_s": ("TTFT p95", _ms),
+    "gap_p50_s": ("gap between chunks p50", _ms),
+    "gap_p99_s": ("gap between chunks p99", _ms),
+    "pace_p50": ("pace p50", words.times),
+    "pace_p99": ("pace, slowest 1 %", words.times),
+    "rtf": ("RTF, mean of the replies", lambda v: f"{v:.3f}"),
+    "latency_p50_s": ("latency p50", lambda v: f"{v:.2f} s"),
+    "latency_p95_s": ("latency p95", lambda v: f"{v:.2f} s"),
+    "stalled_share": ("streams that stall", words.percent),
+    "stall_total_s": ("stalls, all streams", lambda v: f"{v:.2f} s"),
+}
+BRIEF_REPLIES: Brief = (
+    ("TTFA p50, ms", "ttfa_p50_s", 1000.0, 0),
+    ("gap p99, ms", "gap_p99_s", 1000.0, 0),
+    ("RTF", "rtf", 1.0, 3),
+)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What is shown of a kind of file: all metrics of a setting, and those of a row.
+
+    unsent: what is said where send times are not known.  notes: what the replay assumes.
+    """
+
+    shown: Shown
+    brief: Brief
+    unsent: str
+    notes: Sequence[str] = ()
+
+
+TOKENS = Sheet(
+    SHOWN,
+    BRIEF,
+    "send times are not known (--sessions): first token minus the predicted first step; "
+    "TTFT is not compared",
+)
+UNSENT = (
+    "send times are not known: moved until first chunks come when they came; TTFA, latency and "
+    "RTF are not compared"
+)
 WHOLE = 4
 """So many settings get a table of every metric each; more, a row each."""
 
@@ -49,29 +106,98 @@ def validate_command(
     profile_path: Path,
     trace: Path,
     sessions: Path | None,
+    asked: Mapping[str, Any],
     seeds: int,
     buffer: int,
     json_file: Path | None,
     quiet: bool,
 ) -> int:
-    """Replay, print, write; returns the exit code (0, 2 for bad input, 130 when interrupted)."""
+    """Replay, print, write; returns the exit code (0, 2 for bad input, 130 when interrupted).
+
+    asked: chunk, codec_cap, codec_window, left_context, prompt, concurrency as on the command line.
+    """
     console = terminal.console(quiet)
     terminal.stop_on_sigterm()
     try:
         profile = load_profile(profile_path)
-        runs = read_runs(trace, sessions, profile)
+        given = read_given(asked)
         with progress(Console(stderr=True), quiet) as report:
-            settings = validate(profile, runs, seeds, buffer, report)
+            settings, sheet = replayed(profile, trace, sessions, given, seeds, buffer, report)
         if json_file is not None:
-            write_json(json_file, as_data(profile, settings, trace.name, seeds, buffer))
-    except (CalibrationError, ProfileError, OSError) as problem:
+            data = as_data(
+                profile, settings, trace.name, seeds, buffer, list(sheet.shown), sheet.notes
+            )
+            write_json(json_file, data)
+    except (CalibrationError, ExperimentError, ProfileError, OSError) as problem:
         print(problem, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)
         return 130
-    print_validation(profile, settings, trace.name, seeds, buffer, console)
+    print_validation(profile, settings, trace.name, seeds, buffer, console, sheet)
     return 0
+
+
+def read_given(asked: Mapping[str, Any]) -> Given:
+    """The options of the server and the load; raises ExperimentError."""
+    chunk, window = asked["chunk"], asked["codec_window"]
+    try:
+        gather = None if window is None else duration(window)
+    except ValueError as problem:
+        raise ExperimentError(f"--codec-window: {problem}") from None
+    return Given(
+        None if chunk is None else tuple(whole_numbers("--chunk", chunk)),
+        asked["codec_cap"],
+        gather,
+        asked["left_context"],
+        asked["prompt"],
+        asked["concurrency"],
+    )
+
+
+def replayed(
+    profile: Profile,
+    trace: Path,
+    sessions: Path | None,
+    given: Given,
+    seeds: int,
+    buffer: int,
+    report: Callable[[str, int, int], None],
+) -> tuple[list[Setting], Sheet]:
+    """Every run of a file, replayed by what the file holds: tokens, chunks, or requests."""
+    if form_of(trace) is arrival_trace:
+        refuse_unused(given, f"{trace.name} is a trace of tokens")
+        return validate(profile, read_runs(trace, sessions, profile), seeds, buffer, report), TOKENS
+    if sessions is not None:
+        raise ExperimentError(f"--sessions: goes with a trace of tokens; {trace.name} is none")
+    measured = read(trace)
+    tokens = measured.tokens
+    if (
+        tokens is not None
+        and measured.requests is not None
+        and tokens["prompt_tokens"].notna().all()
+    ):
+        refuse_unused(given, f"{trace.name} has every token's arrival")
+        runs = runs_of_tokens(tokens, measured.requests, profile)
+        return validate(profile, runs, seeds, buffer, report), TOKENS
+    prompt = usual_prompt(profile) if given.prompt is None else given.prompt
+    replies, notes = replies_of(
+        measured, lambda: token_audio_of(profile, measured.file), prompt, given.callers
+    )
+    refuse_idle(given, replies, notes)
+    replica = replica_of(measured, profile, replies[0].spoken, given)
+    settings = validate_replies(replica, replies, seeds, buffer, report)
+    return settings, Sheet(REPLIES, BRIEF_REPLIES, UNSENT, [*notes, *replica.notes])
+
+
+def refuse_idle(given: Given, replies: Sequence[Replies], notes: Sequence[str]) -> None:
+    """Refuse a prompt or a concurrency that the file already says; raises ExperimentError."""
+    if not any(note.startswith("prompts:") for note in notes):
+        refuse_unused(given, "the file has the prompts", "prompt")
+    if all(run.callers is None for run in replies):
+        refuse_unused(given, "requests of the file are on one clock", "callers")
+    elif given.callers is not None and any(run.callers != given.callers for run in replies):
+        raise ExperimentError("--concurrency: has no use here: the file has the concurrency")
 
 
 def print_validation(
@@ -81,6 +207,7 @@ def print_validation(
     seeds: int,
     buffer: int,
     console: Console,
+    sheet: Sheet = TOKENS,
 ) -> None:
     """Few settings: a table each, a row per metric.  Many: a row per setting.  Then the mean
     error."""
@@ -94,12 +221,12 @@ def print_validation(
         )
     )
     if len(settings) > WHOLE:
-        console.print(_several(settings))
+        console.print(_several(settings, sheet.brief))
     for setting in settings if len(settings) <= WHOLE else ():
         if len(settings) > 1:
             console.print(Text(setting.name, style="bold"))
-        console.print(_one(setting))
-    for line in sentences(profile, settings):
+        console.print(_one(setting, sheet.shown))
+    for line in sentences(profile, settings, sheet):
         console.print(line)
 
 
@@ -114,12 +241,14 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _one(setting: Setting) -> Table:
+def _one(setting: Setting, shown: Shown) -> Table:
     repeats = len(setting.runs) > 1
     over = ["min to max\nof the runs", "spread of\nthe runs"] if repeats else []
     table = _table("", "measured", *over, "predicted", "min to max\nof the replays", "error")
-    for name, (title, show) in SHOWN.items():
+    for name, (title, show) in shown.items():
         found = compared(setting, name)
+        if shown is REPLIES and found["measured"] is None:
+            continue
         spread = [_range(found, "measured", show), _percent(found["spread"], "")]
         table.add_row(
             title,
@@ -132,13 +261,13 @@ def _one(setting: Setting) -> Table:
     return table
 
 
-def _several(settings: Sequence[Setting]) -> Table:
-    heads = [h for title, _, _, _ in BRIEF for h in (f"{title}\nmeasured, predicted", "error")]
+def _several(settings: Sequence[Setting], brief: Brief) -> Table:
+    heads = [h for title, _, _, _ in brief for h in (f"{title}\nmeasured, predicted", "error")]
     table = _table("setting", *heads)
     table.columns[0].no_wrap = True
     for setting in settings:
         cells = [setting.name]
-        for _, name, scale, decimals in BRIEF:
+        for _, name, scale, decimals in brief:
             found = compared(setting, name)
             measured, predicted = found["measured"], found["predicted"]
             if measured is None or predicted is None:
@@ -166,31 +295,31 @@ def _percent(value: float | None, sign: str = "+") -> str:
 # --- sentences --------------------------------------------------------------------------------
 
 
-def sentences(profile: Profile, settings: Sequence[Setting]) -> list[Text]:
+def sentences(profile: Profile, settings: Sequence[Setting], sheet: Sheet = TOKENS) -> list[Text]:
     """Mean errors, how far runs differ from each other, and what to distrust."""
     found = []
     if len(settings) > 1:
         parts = []
-        for name in ("gap_p50_s", "gap_p99_s", "tokens_per_s"):
+        for _, name, _, _ in sheet.brief:
             errors = [e for s in settings if (e := compared(s, name)["error"]) is not None]
             if errors:
                 mean = sum(map(abs, errors)) / len(errors)
-                parts.append(f"{SHOWN[name][0]} {mean:.1%}")
+                parts.append(f"{sheet.shown[name][0]} {mean:.1%}")
         found.append("mean absolute error over the settings: " + ", ".join(parts))
-    repeats = [v for s in settings if (v := compared(s, "gap_p50_s")["spread"]) is not None]
+    title, name, _, _ = sheet.brief[0]
+    repeats = [v for s in settings if (v := compared(s, name)["spread"]) is not None]
     if repeats:
         mean = sum(repeats) / len(repeats)
-        found.append(f"repeats of one setting differ by {mean:.1%} (standard deviation) in gap p50")
+        what = title.split(",")[0]
+        found.append(f"repeats of one setting differ by {mean:.1%} (standard deviation) in {what}")
     elif profile.fit is not None and profile.fit.run_spread is not None:
         found.append(
             f"no repeats here; the profile's own runs differed by {profile.fit.run_spread:.0%} "
             "(standard deviation): an error below that is luck"
         )
     if not all(run.send_known for s in settings for run in s.runs):
-        found.append(
-            "send times are not known (--sessions): first token minus the predicted first step; "
-            "TTFT is not compared"
-        )
+        found.append(sheet.unsent)
+    found += [f"assumed: {note}" for note in sheet.notes]
     lines = [Text(text) for text in found]
     most = max(s.most_running for s in settings)
     if profile.range is not None and most > profile.range.batch[1]:
@@ -199,4 +328,4 @@ def sentences(profile: Profile, settings: Sequence[Setting]) -> list[Text]:
     return lines
 
 
-assert set(SHOWN) == set(METRICS)
+assert list(SHOWN) == list(METRICS) and list(REPLIES) == list(REPLY_METRICS)

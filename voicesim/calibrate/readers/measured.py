@@ -53,7 +53,9 @@ class Measured:
     format: its human name.  rows: rows, requests or lines used; rows_are: what they are.
     tells, cannot: what it can and cannot identify, a short sentence each.  epoch_s: Unix
     time at which arrival_s is 0, where the file says.  samples: step samples
-    (``calibrate.samples``); the other tables as above; None where the file has nothing of the kind.
+    (``calibrate.samples``).  tokens: every token's arrival (columns of ``calibrate.arrivals``;
+    stream_id is the request's number), on the requests' clock.  The other tables as above; None
+    where the file has nothing of the kind.
     """
 
     file: str
@@ -66,6 +68,7 @@ class Measured:
     chunks: pd.DataFrame | None = None
     curve: pd.DataFrame | None = None
     dialogue: pd.DataFrame | None = None
+    tokens: pd.DataFrame | None = None
     epoch_s: float = np.nan
     rows_are: str = "rows"
 

@@ -7,6 +7,7 @@ Statistics are in milliseconds, arrays in seconds.  The arrays need --save-detai
 Source: https://github.com/vllm-project/vllm/blob/main/vllm/benchmarks/serve.py
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,10 @@ def read(path: Path) -> Measured:
                 some, note = token_arrivals(record, run, found)
                 tokens += some
                 notes += note
-    samples = _steps(tokens, path.name, notes)
-    return _measured(path, runs, omni, rates, curve, chunks, requests, samples, notes)
+    arrivals = pd.concat(tokens, ignore_index=True) if tokens else None
+    samples = _steps(arrivals, path.name, notes)
+    measured = _measured(path, runs, omni, rates, curve, chunks, requests, samples, notes)
+    return replace(measured, tokens=arrivals)
 
 
 def _measured(
@@ -114,12 +117,12 @@ def _rate(record: Record) -> float:
     return record.number("request_rate")
 
 
-def _steps(tokens: list[pd.DataFrame], file: str, notes: list[str]) -> pd.DataFrame | None:
+def _steps(tokens: pd.DataFrame | None, file: str, notes: list[str]) -> pd.DataFrame | None:
     """Step samples; a note where the arrivals do not come in common steps."""
-    if not tokens:
+    if tokens is None:
         return None
     try:
-        return samples_of(pd.concat(tokens, ignore_index=True), file)
+        return samples_of(tokens, file)
     except CalibrationError as error:
         notes.append(error.message)
         return None
