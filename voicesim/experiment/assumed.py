@@ -10,12 +10,18 @@ import numpy as np
 import pandas as pd
 
 from voicesim.calibrate.chunks.batches import find_batches
-from voicesim.calibrate.chunks.schedule import find_cadence, frames_of
+from voicesim.calibrate.chunks.schedule import find_cadence, frames_of, last_of_stream
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers.measured import Measured
 from voicesim.engine.profile import Profile, ProfileError
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.rung import Load
+
+OPTIONS = {
+    "chunks": "--chunk", "codec_cap": "--codec-cap", "gather": "--codec-window",
+    "left_context": "--left-context", "prompt": "--prompt", "callers": "--concurrency",
+}  # fmt: skip
+SPOKEN = ("chunks", "codec_cap", "gather", "left_context")
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ def token_audio_of(profile: Profile, file: str) -> float:
 def replica_of(measured: Measured, profile: Profile, spoken: bool, given: Given) -> Replica:
     """The replica; raises CalibrationError, ExperimentError (an option that has no use)."""
     if not spoken:
-        _unused(given, "chunks", "codec_cap", "gather", "left_context", why="replies are tokens")
+        refuse_unused(given, "replies are tokens", *SPOKEN)
         load = Load(profile, chunks=(1,))
         notes = ["replies are text tokens: sent one by one, no codec", _network(profile)]
         return Replica(load, 0.0, False, notes)
@@ -68,7 +74,7 @@ def replica_of(measured: Measured, profile: Profile, spoken: bool, given: Given)
     notes = [note]
     cap, gather = Load.codec_cap, 0.0
     if profile.codec is None:
-        _unused(given, "codec_cap", "gather", "left_context", why="the profile has no codec")
+        refuse_unused(given, "the profile has no codec", *SPOKEN[1:])
         notes.append("codec: the profile has none; what it costs is inside the steps or left out")
     else:
         cap, gather, note = _batches(table, given)
@@ -81,21 +87,11 @@ def replica_of(measured: Measured, profile: Profile, spoken: bool, given: Given)
     return Replica(load, gather, True, [*notes, _network(profile)])
 
 
-OPTIONS = {
-    "chunks": "--chunk", "codec_cap": "--codec-cap", "gather": "--codec-window",
-    "left_context": "--left-context", "prompt": "--prompt", "callers": "--concurrency",
-}  # fmt: skip
-
-
-def _unused(given: Given, *names: str, why: str) -> None:
-    for name in names:
+def refuse_unused(given: Given, why: str, *names: str) -> None:
+    """Refuse options (any of them if none is named) that are given but have no use."""
+    for name in names or OPTIONS:
         if getattr(given, name) is not None:
             raise ExperimentError(f"{OPTIONS[name]}: has no use here: {why}")
-
-
-def refuse_unused(given: Given, why: str, *names: str) -> None:
-    """Refuse options (all of them if none is named) that are given but have no use."""
-    _unused(given, *(names or OPTIONS), why=why)
 
 
 def _network(profile: Profile) -> str:
@@ -136,12 +132,21 @@ def _schedule(
         text = f"chunks of {_list(Load.chunks)} tokens: assumed, the file has no chunks (--chunk)"
         return Load.chunks, text
     found = find_cadence(table)
-    end = "" if not found.whole else "; no stream is longer, so the last may not repeat"
-    text = (
-        f"chunks of {_list(found.sizes)} tokens: read off the file, {found.follow:.0%} of "
-        f"{found.streams} streams keep to it{end}"
-    )
-    return found.sizes, text
+    sizes, kept = found.sizes, f"{found.follow:.0%} of {found.streams} streams keep to it"
+    largest = _largest_end(table) if found.whole else 0
+    if largest > found.steady:
+        sizes, kept = (*sizes, largest), "the last of them only from the ends of streams"
+    elif found.whole:
+        kept += "; no stream is longer, so the last may not repeat"
+    return sizes, f"chunks of {_list(sizes)} tokens: read off the file, {kept}"
+
+
+def _largest_end(table: pd.DataFrame) -> int:
+    """Frames of the largest chunk at the place where only streams' ends are seen; 0 if none."""
+    last = last_of_stream(table)
+    place = int(table.loc[~last, "chunk"].max()) + 1 if not last.all() else 0
+    there = table.loc[table["chunk"] == place, "frames"]
+    return int(there.max()) if len(there) and place else 0
 
 
 def _batches(table: pd.DataFrame | None, given: Given) -> tuple[int, float, str]:

@@ -16,6 +16,7 @@ from voicesim.calibrate.chunks.load import one_clock
 from voicesim.calibrate.chunks.schedule import WHOLE
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers.measured import Measured
+from voicesim.experiment.assumed import Given, refuse_unused
 
 REPEAT = re.compile(r"[-_/]r\d+$")
 NO_TIMINGS = (
@@ -64,14 +65,14 @@ class Replies:
 def replies_of(
     measured: Measured,
     token_audio: Callable[[], float],
-    prompt: int,
-    callers: int | None = None,
+    usual_prompt: int,
+    given: Given,
 ) -> tuple[list[Replies], list[str]]:
     """The runs of a file, and in words what was assumed and left out.
 
     token_audio: gives seconds of audio of a token (or refuses; asked only where lengths are
-    audio).  prompt: tokens where the file says nothing.  callers: requests in flight where neither
-    send times nor concurrency are known.  Raises CalibrationError.
+    audio).  usual_prompt: tokens where neither the file nor ``given`` says.  Raises
+    CalibrationError, and ExperimentError for a prompt or concurrency that has no use.
     """
     notes = [text for text in measured.cannot if "left out" in text]
     requests = _timed(measured)
@@ -87,16 +88,23 @@ def replies_of(
     else:
         raise CalibrationError(measured.file, None, f"{measured.format}: {NO_TIMINGS}")
     absent = rows["prompt_tokens"].isna()
-    if absent.any():
+    if not absent.any():
+        refuse_unused(given, "the file has the prompts", "prompt")
+    else:
+        prompt, how = (usual_prompt, "assumed") if given.prompt is None else (given.prompt, "given")
         some = "where the file has none" if not absent.all() else "the file has none"
-        notes.append(f"prompts: {prompt} tokens assumed, {some} (--prompt)")
+        notes.append(f"prompt tokens: {prompt} {how}, {some} (--prompt)")
         rows = rows.assign(prompt_tokens=rows["prompt_tokens"].fillna(prompt))
     rows = rows.assign(prompt_tokens=np.maximum(np.rint(rows["prompt_tokens"]), 1.0))
     names = rows["run"].fillna(measured.file).astype(str)
     runs = [
-        make(str(name), part.reset_index(drop=True), token_audio, callers, measured.file)
+        make(str(name), part.reset_index(drop=True), token_audio, given.callers, measured.file)
         for name, part in rows.groupby(names, sort=False)
     ]
+    if all(run.callers is None for run in runs):
+        refuse_unused(given, "the requests of the file are on one clock", "callers")
+    elif all(run.callers != given.callers for run in runs):
+        refuse_unused(given, "the file has its own", "callers")
     return runs, [*notes, *_on_arrivals(runs)]
 
 

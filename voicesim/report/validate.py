@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,87 +16,15 @@ from voicesim.calibrate.readers import arrival_trace, read, form_of
 from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.experiment.assumed import Given, refuse_unused, replica_of, token_audio_of
 from voicesim.experiment.metrics import ExperimentError
-from voicesim.experiment.reenact import METRICS as REPLY_METRICS
 from voicesim.experiment.reenact import validate_replies
-from voicesim.experiment.replies import Replies, replies_of
+from voicesim.experiment.replies import replies_of
 from voicesim.experiment.traces import read_runs, runs_of_tokens
-from voicesim.experiment.validate import METRICS, Setting, as_data, compared, validate
+from voicesim.experiment.validate import Setting, as_data, compared, validate
 from voicesim.report import words
 from voicesim.report.ladder import progress, usual_prompt, whole_numbers, write_json
+from voicesim.report.validate_sheets import REPLIES, TOKENS, Brief, Sheet, Shown, of_replies
 from voicesim.scenario.units import duration
 
-Shown = dict[str, tuple[str, Callable[[float], str]]]
-Brief = tuple[tuple[str, str, float, int], ...]
-
-
-def _ms(seconds: float) -> str:
-    """52.5 ms"""
-    return f"{1000 * seconds:.1f} ms"
-
-
-SHOWN: Shown = {
-    "gap_p50_s": ("token gap p50 (ITL)", _ms),
-    "gap_p90_s": ("token gap p90 (ITL)", _ms),
-    "gap_p99_s": ("token gap p99 (ITL)", _ms),
-    "pace_p50": ("pace p50", words.times),
-    "pace_p99": ("pace, slowest 1 %", words.times),
-    "ttft_p50_s": ("TTFT p50", _ms),
-    "ttft_p95_s": ("TTFT p95", _ms),
-    "stalled_share": ("streams that stall", words.percent),
-    "stall_total_s": ("stalls, all streams", lambda v: f"{v:.2f} s"),
-    "tokens_per_s": ("tokens per second", lambda v: f"{v:.1f}"),
-}
-BRIEF: Brief = (
-    ("gap p50, ms", "gap_p50_s", 1000.0, 1),
-    ("gap p99, ms", "gap_p99_s", 1000.0, 0),
-    ("tokens per s", "tokens_per_s", 1.0, 0),
-)
-"""Columns where a file has many settings: title, metric, scale, decimals."""
-REPLIES: Shown = {
-    "ttfa_p50_s": ("TTFA p50", _ms),
-    "ttfa_p95_s": ("TTFA p95", _ms),
-    "ttft_p50_s": ("TTFT p50", _ms),
-    "ttft_p95_s": ("TTFT p95", _ms),
-    "gap_p50_s": ("gap between chunks p50", _ms),
-    "gap_p99_s": ("gap between chunks p99", _ms),
-    "pace_p50": ("pace p50", words.times),
-    "pace_p99": ("pace, slowest 1 %", words.times),
-    "rtf": ("RTF, mean of the replies", lambda v: f"{v:.3f}"),
-    "latency_p50_s": ("latency p50", lambda v: f"{v:.2f} s"),
-    "latency_p95_s": ("latency p95", lambda v: f"{v:.2f} s"),
-    "stalled_share": ("streams that stall", words.percent),
-    "stall_total_s": ("stalls, all streams", lambda v: f"{v:.2f} s"),
-}
-BRIEF_REPLIES: Brief = (
-    ("TTFA p50, ms", "ttfa_p50_s", 1000.0, 0),
-    ("gap p99, ms", "gap_p99_s", 1000.0, 0),
-    ("RTF", "rtf", 1.0, 3),
-)
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """What is shown of a kind of file: all metrics of a setting, and those of a row.
-
-    unsent: what is said where send times are not known.  notes: what the replay assumes.
-    """
-
-    shown: Shown
-    brief: Brief
-    unsent: str
-    notes: Sequence[str] = ()
-
-
-TOKENS = Sheet(
-    SHOWN,
-    BRIEF,
-    "send times are not known (--sessions): first token minus the predicted first step; "
-    "TTFT is not compared",
-)
-UNSENT = (
-    "send times are not known: moved until first chunks come when they came; TTFA, latency and "
-    "RTF are not compared"
-)
 WHOLE = 4
 """So many settings get a table of every metric each; more, a row each."""
 
@@ -180,24 +107,12 @@ def replayed(
         refuse_unused(given, f"{trace.name} has every token's arrival")
         runs = runs_of_tokens(tokens, measured.requests, profile)
         return validate(profile, runs, seeds, buffer, report), TOKENS
-    prompt = usual_prompt(profile) if given.prompt is None else given.prompt
     replies, notes = replies_of(
-        measured, lambda: token_audio_of(profile, measured.file), prompt, given.callers
+        measured, lambda: token_audio_of(profile, measured.file), usual_prompt(profile), given
     )
-    refuse_idle(given, replies, notes)
     replica = replica_of(measured, profile, replies[0].spoken, given)
     settings = validate_replies(replica, replies, seeds, buffer, report)
-    return settings, Sheet(REPLIES, BRIEF_REPLIES, UNSENT, [*notes, *replica.notes])
-
-
-def refuse_idle(given: Given, replies: Sequence[Replies], notes: Sequence[str]) -> None:
-    """Refuse a prompt or a concurrency that the file already says; raises ExperimentError."""
-    if not any(note.startswith("prompts:") for note in notes):
-        refuse_unused(given, "the file has the prompts", "prompt")
-    if all(run.callers is None for run in replies):
-        refuse_unused(given, "requests of the file are on one clock", "callers")
-    elif given.callers is not None and any(run.callers != given.callers for run in replies):
-        raise ExperimentError("--concurrency: has no use here: the file has the concurrency")
+    return settings, of_replies([*notes, *replica.notes])
 
 
 def print_validation(
@@ -306,12 +221,14 @@ def sentences(profile: Profile, settings: Sequence[Setting], sheet: Sheet = TOKE
                 mean = sum(map(abs, errors)) / len(errors)
                 parts.append(f"{sheet.shown[name][0]} {mean:.1%}")
         found.append("mean absolute error over the settings: " + ", ".join(parts))
-    title, name, _, _ = sheet.brief[0]
-    repeats = [v for s in settings if (v := compared(s, name)["spread"]) is not None]
-    if repeats:
-        mean = sum(repeats) / len(repeats)
-        what = title.split(",")[0]
-        found.append(f"repeats of one setting differ by {mean:.1%} (standard deviation) in {what}")
+    spreads = []
+    for title, name, _, _ in sheet.brief if sheet.shown is REPLIES else sheet.brief[:1]:
+        each = [v for s in settings if (v := compared(s, name)["spread"]) is not None]
+        if each:
+            mean, what = sum(each) / len(each), title.split(",")[0]
+            spreads.append(f"{mean:.1%} (standard deviation) in {what}")
+    if spreads:
+        found.append(f"repeats of one setting differ by {', '.join(spreads)}")
     elif profile.fit is not None and profile.fit.run_spread is not None:
         found.append(
             f"no repeats here; the profile's own runs differed by {profile.fit.run_spread:.0%} "
@@ -326,6 +243,3 @@ def sentences(profile: Profile, settings: Sequence[Setting], sheet: Sheet = TOKE
         text = f"(!) steps of up to {most} streams; measured up to {profile.range.batch[1]:g}"
         lines.append(Text(text, style="bold red"))
     return lines
-
-
-assert list(SHOWN) == list(METRICS) and list(REPLIES) == list(REPLY_METRICS)
