@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from tests.experiment.test_ladder import profile
 from tests.live.fake import (
     Answer,
     Fake,
@@ -28,6 +29,7 @@ from tests.live.fake import (
 from voicesim.calibrate.readers import read as read_measured
 from voicesim.calibrate.readers import read_samples
 from voicesim.cli import app
+from voicesim.engine.profile import save_profile
 from voicesim.experiment.traces import SESSION_COLUMNS, read_sessions, read_trace
 
 CHUNKS = ["run_id", "stream_id", "chunk_index", "t_arrival_s", "t_sent_s", "audio_s", "bytes",
@@ -152,6 +154,28 @@ def test_a_level_keeps_its_places_full_and_no_more(out):
         "run_id", sort=False
     ).size().tolist()
     assert pd.read_csv(out / "chunks.csv")["concurrency"].max() == 3
+
+
+def test_chunks_are_what_validate_replays(out, tmp_path):
+    """What came is measured as the table says, and replayed at its send times."""
+    save_profile(profile(), tmp_path / "card.yaml")
+    answer = Answer(audio_events((320, 640, 640), 0.01), "text/event-stream")
+    with Fake(lambda n, body: answer) as server:
+        more = ("--stream-format", "sse", "--repeats", 2)
+        assert measure(server.url(), out, *more).exit_code == 0
+    asked = ["validate", tmp_path / "card.yaml", out / "chunks.csv", "--json", tmp_path / "v.json"]
+    result = CliRunner().invoke(app, list(map(str, asked)))
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads((tmp_path / "v.json").read_text())["settings"]
+    rows = pd.read_csv(out / "chunks.csv")
+    first = rows[rows["chunk_index"] == 0]
+    worst = (first["t_arrival_s"] - first["t_sent_s"]).groupby(first["run_id"]).max()
+    assert first.groupby("run_id").size().max() < 20  # so that 95 % is the largest
+    assert row["runs"] == 2 and row["send_times_known"]
+    assert row["ttfa_p95_s_measured_low"] == pytest.approx(worst.min())
+    assert row["ttfa_p95_s_measured_high"] == pytest.approx(worst.max())
+    assert row["gap_p50_s_predicted"] >= 8 * 0.02 - 1e-6  # eight steps of 20 ms at least
+    assert row["ttfa_p50_s_predicted"] >= 4 * 0.02 - 1e-6
 
 
 # --- tokens -------------------------------------------------------------------------------------
