@@ -19,7 +19,7 @@ from voicesim.engine.profile import Profile, ProfileError, Quantity, save_profil
 from voicesim.experiment.assumed import Given, replica_of, token_audio_of
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.reenact import METRICS, paused, reply_numbers, validate_replies
-from voicesim.experiment.replies import replies_of
+from voicesim.experiment.replies import replies_of, with_audio
 from voicesim.experiment.rung import Load
 from voicesim.experiment.validate import compared
 from voicesim.listener.definitions import underruns
@@ -151,6 +151,18 @@ def test_a_lone_reply_by_hand():
     for name, (was, said) in expected.items():
         assert found[name]["measured"] == pytest.approx(was), name
         assert found[name]["predicted"] == pytest.approx(said), name
+
+
+def test_replies_of_one_chunk_each_come_whole():
+    """5 and 20 tokens far apart, 20 ms a step: first audio is the whole reply's."""
+    rows = pd.DataFrame({"run": "a", "request": ["x", "y"], "chunk": 0, "t_s": [1.2, 10.4],
+                         "audio_s": [0.4, 1.6], "sent_s": [1.0, 10.0]})  # fmt: skip
+    rows["prompt_tokens"] = 1
+    found = errors(measured(rows), profile())["a"]
+    assert found["ttfa_p50_s"]["predicted"] == pytest.approx(0.1)
+    assert found["ttfa_p95_s"]["predicted"] == pytest.approx(0.4)
+    assert found["latency_p95_s"]["error"] == pytest.approx(0.0)
+    assert found["gap_p50_s"]["measured"] is found["stalled_share"]["measured"] is None
 
 
 def test_requests_in_text_tokens_by_hand():
@@ -326,6 +338,17 @@ def test_vllm_bench_detailed_goes_token_by_token(tmp_path):
     assert "token gap p50 (ITL)" in result.output
     result, _ = command(tmp_path, path, "--chunk", "4")
     assert result.exit_code == 2 and "--chunk: has no use here: v.json" in result.output
+
+
+def test_chunks_without_audio_fall_back_to_their_requests(tmp_path):
+    responses = pd.DataFrame({"run": "a", "request": "x", "chunk": [0, 1], "t_s": [1.0, 1.1]})
+    file = Measured("f", "f", 2, chunks=table(CHUNKS, responses.assign(sent_s=0.9)))
+    assert with_audio(file).chunks is None
+    with pytest.raises(CalibrationError, match="f: holds no timed replies"):
+        replies_of(with_audio(file), lambda: 0.08, 60, NOTHING)
+    timed = table(REQUESTS, [{"run": "a", "request": "x", "arrival_s": 0.9, "latency_s": 0.2}])
+    with pytest.raises(CalibrationError, match="requests have no length"):
+        replies_of(replace(with_audio(file), requests=timed), lambda: 0.08, 60, NOTHING)
 
 
 # --- refusals ---------------------------------------------------------------------------------

@@ -134,6 +134,8 @@ def _schedule(
     found = find_cadence(table)
     sizes, kept = found.sizes, f"{found.follow:.0%} of {found.streams} streams keep to it"
     largest = _largest_end(table) if found.whole else 0
+    if last_of_stream(table).all():
+        return (largest,), "replies of one chunk each, as in the file"
     if largest > found.steady:
         sizes, kept = (*sizes, largest), "the last of them only from the ends of streams"
     elif found.whole:
@@ -142,11 +144,11 @@ def _schedule(
 
 
 def _largest_end(table: pd.DataFrame) -> int:
-    """Frames of the largest chunk at the place where only streams' ends are seen; 0 if none."""
+    """Frames of the largest chunk at the first place where streams only end; 0 if none."""
     last = last_of_stream(table)
-    place = int(table.loc[~last, "chunk"].max()) + 1 if not last.all() else 0
+    place = 0 if last.all() else int(table.loc[~last, "chunk"].max()) + 1
     there = table.loc[table["chunk"] == place, "frames"]
-    return int(there.max()) if len(there) and place else 0
+    return int(there.max()) if len(there) else 0
 
 
 def _batches(table: pd.DataFrame | None, given: Given) -> tuple[int, float, str]:

@@ -6,7 +6,7 @@ latency.  What a file does not say is assumed, and every assumption is put into 
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,12 @@ class Replies:
     def setting(self) -> str:
         """The name without its repeat: run-r1 and run-r2 are one setting."""
         return REPEAT.sub("", self.name)
+
+
+def with_audio(measured: Measured) -> Measured:
+    """The file without its chunks if these are not in seconds of audio."""
+    silent = measured.chunks is not None and bool(measured.chunks["audio_s"].isna().any())
+    return replace(measured, chunks=None) if silent else measured
 
 
 def replies_of(

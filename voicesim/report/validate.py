@@ -17,7 +17,7 @@ from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.experiment.assumed import Given, refuse_unused, replica_of, token_audio_of
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.reenact import validate_replies
-from voicesim.experiment.replies import replies_of
+from voicesim.experiment.replies import replies_of, with_audio
 from voicesim.experiment.traces import read_runs, runs_of_tokens
 from voicesim.experiment.validate import Setting, as_data, compared, validate
 from voicesim.report import words
@@ -97,7 +97,7 @@ def replayed(
         return validate(profile, read_runs(trace, sessions, profile), seeds, buffer, report), TOKENS
     if sessions is not None:
         raise ExperimentError(f"--sessions: goes with a trace of tokens; {trace.name} is none")
-    measured = read(trace)
+    measured = with_audio(read(trace))
     tokens = measured.tokens
     if (
         tokens is not None
