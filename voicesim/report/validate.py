@@ -12,7 +12,7 @@ from rich.text import Text
 
 from voicesim import terminal
 from voicesim.calibrate.errors import CalibrationError
-from voicesim.calibrate.readers import arrival_trace, read, form_of
+from voicesim.calibrate.readers import arrival_trace, form_of, read
 from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.experiment.assumed import Given, refuse_unused, replica_of, token_audio_of
 from voicesim.experiment.metrics import ExperimentError
@@ -226,7 +226,7 @@ def sentences(profile: Profile, settings: Sequence[Setting], sheet: Sheet = TOKE
         each = [v for s in settings if (v := compared(s, name)["spread"]) is not None]
         if each:
             mean, what = sum(each) / len(each), title.split(",")[0]
-            spreads.append(f"{mean:.1%} (standard deviation) in {what}")
+            spreads.append(f"{mean:.1%}{'' if spreads else ' (standard deviation)'} in {what}")
     if spreads:
         found.append(f"repeats of one setting differ by {', '.join(spreads)}")
     elif profile.fit is not None and profile.fit.run_spread is not None:
