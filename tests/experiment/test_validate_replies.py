@@ -254,6 +254,18 @@ def test_a_chunk_csv(tmp_path, world):
     assert data["assumed"] == [a for a in data["assumed"] if a in said] != []
 
 
+def test_many_settings_get_a_row_each(tmp_path):
+    rows = composed.CHUNKS.splitlines()
+    more = [row.replace("r,", f"run{i},", 1) for i in range(13) for row in rows[1:]]
+    (tmp_path / "c.csv").write_text("\n".join([rows[0], *more]) + "\n")
+    result, data = command(tmp_path, tmp_path / "c.csv")
+    assert result.exit_code == 0, result.output
+    assert len(data["settings"]) == 13
+    lines = [line for line in result.output.splitlines() if line.strip().startswith("run")]
+    assert len(lines) == 13 and "TTFA p50, ms" in result.output
+    assert "latency p95" not in result.output
+
+
 def test_a_gzipped_small_chunk_csv_with_a_given_schedule(tmp_path):
     (tmp_path / "c.csv.gz").write_bytes(gzip.compress(composed.CHUNKS.encode()))
     result, data = command(

@@ -25,9 +25,6 @@ from voicesim.report.ladder import progress, usual_prompt, whole_numbers, write_
 from voicesim.report.validate_sheets import REPLIES, TOKENS, Brief, Sheet, Shown, of_replies
 from voicesim.scenario.units import duration
 
-WHOLE = 4
-"""So many settings get a table of every metric each; more, a row each."""
-
 
 def validate_command(
     profile_path: Path,
@@ -135,9 +132,9 @@ def print_validation(
             style="dim",
         )
     )
-    if len(settings) > WHOLE:
+    if len(settings) > sheet.whole:
         console.print(_several(settings, sheet.brief))
-    for setting in settings if len(settings) <= WHOLE else ():
+    for setting in settings if len(settings) <= sheet.whole else ():
         if len(settings) > 1:
             console.print(Text(setting.name, style="bold"))
         console.print(_one(setting, sheet.shown))
@@ -221,7 +218,7 @@ def sentences(profile: Profile, settings: Sequence[Setting], sheet: Sheet = TOKE
                 mean = sum(map(abs, errors)) / len(errors)
                 parts.append(f"{sheet.shown[name][0]} {mean:.1%}")
         found.append("mean absolute error over the settings: " + ", ".join(parts))
-    spreads = []
+    spreads: list[str] = []
     for title, name, _, _ in sheet.brief if sheet.shown is REPLIES else sheet.brief[:1]:
         each = [v for s in settings if (v := compared(s, name)["spread"]) is not None]
         if each:

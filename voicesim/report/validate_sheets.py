@@ -59,13 +59,15 @@ BRIEF_REPLIES: Brief = (
 class Sheet:
     """What is shown of a kind of file: all metrics of a setting, and those of a row.
 
-    unsent: what is said where send times are not known.  notes: what the replay assumes.
+    unsent: what is said where send times are not known.  notes: what the replay assumes.  whole:
+    so many settings get a table of every metric each; more, a row each.
     """
 
     shown: Shown
     brief: Brief
     unsent: str
     notes: Sequence[str] = ()
+    whole: int = 4
 
 
 TOKENS = Sheet(
@@ -82,7 +84,7 @@ def of_replies(notes: Sequence[str]) -> Sheet:
         "send times are not known: moved until first chunks come when they came; TTFA, latency "
         "and RTF are not compared"
     )
-    return Sheet(REPLIES, BRIEF_REPLIES, unsent, notes)
+    return Sheet(REPLIES, BRIEF_REPLIES, unsent, notes, whole=12)
 
 
 assert list(SHOWN) == list(validate.METRICS) and list(REPLIES) == list(reenact.METRICS)
