@@ -29,6 +29,7 @@ from voicesim.engine.profile import Profile, ProfileError
 from voicesim.engine.spec import NoProgressError
 from voicesim.experiment import ladder as ladders
 from voicesim.experiment.alarms import Backtest, backtest
+from voicesim.experiment.backends import refuse
 from voicesim.experiment.command import Bar
 from voicesim.experiment.compare import Comparison
 from voicesim.experiment.compare import compare as compared
@@ -129,6 +130,7 @@ def run(
     with _said(file):
         if engine not in ("kernel", "reference"):
             raise ExperimentError(f"engine: found {engine!r}; allowed: kernel, reference")
+        refuse(backend, workers, address)
         study = checked(_read(file, sets, seed, replications))
         folder = None if out is None else RunFolder(Path(out))
         how = How(workers, chunks, engine, backend, address)
@@ -154,7 +156,7 @@ def compare(
     precision: float = 0.1,
     width: float | None = None,
     max_replications: int = 40,
-    first: int = 8,
+    first: int | None = None,
     budget: float | None = None,
     workers: int | None = None,
     backend: str = "processes",

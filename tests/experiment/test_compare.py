@@ -195,7 +195,7 @@ def test_interrupted_keeps_what_is_finished(path, tmp_path):
 def test_the_budget_ends_it_between_runs(path, tmp_path):
     began = time.monotonic()
     answer = compare(
-        path, precision=0.0, width=0.0, metrics=["ttfa_p95_s"], first=2, max_replications=4000,
+        path, precision=1e-12, width=1e-12, metrics=["ttfa_p95_s"], first=2, max_replications=4000,
         budget=2.0, workers=1, out=tmp_path,
     )  # fmt: skip
     assert answer.ended == "budget" and answer.look >= 1
@@ -210,6 +210,14 @@ def test_the_budget_ends_it_between_runs(path, tmp_path):
         (("--metric", "clean_shar"), ("metric 'clean_shar'", "did you mean 'clean_share'")),
         (("--backend", "dusk"), ("backend 'dusk'", "did you mean 'dask'")),
         (("--budget", "soon"), ("--budget", "a duration")),
+        (("--budget", "5"), ("--budget: 5 needs a unit: ms, s, min or h",)),
+        (("--budget", "0min"), ("--budget: found 0; must be finite and more than 0",)),
+        (("--width", "inf"), ("--width: found inf; must be finite and more than 0",)),
+        (("--width", "nan"), ("--width: found nan",)),
+        (("--width", "0"), ("--width: found 0",)),
+        (("--width=-1",), ("--width: found -1",)),
+        (("--precision", "inf"), ("--precision: found inf",)),
+        (("--first", "9", "--max-replications", "4"), ("--first 9: is more than --max-repl",)),
         (("--set", "horizn=3s"), ("horizn", "horizon")),
         (("--set", "cluster.pools.tts.engine.memory=0.9"), ("memory",)),
     ],

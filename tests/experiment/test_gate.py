@@ -24,7 +24,8 @@ def run(*arguments):
 
 
 def gate(*arguments):
-    return run("gate", *arguments, "--workers", 1)
+    alone = () if "--candidate" in arguments else ("--workers", 1)
+    return run("gate", *arguments, *alone)
 
 
 @pytest.fixture(scope="module")
@@ -212,8 +213,14 @@ def test_junit_says_what_gate_json_says(failed):
         (["--scenario", "{path}", "--metric", "offered"], "metric 'offered' is not known"),
         (["--scenario", "{path}", "--metric", "cost_per_1000_clean_calls", "--backend", "x"],
          "backend 'x' is not known"),
-        (["--candidate", "{old}", "--seed", 1], "are of a scenario that is played"),
+        (["--candidate", "{old}", "--seed", 1], "--seed is of a scenario that is played"),
         (["--candidate", "{old}", "--replications", 9], "--replications is of a scenario"),
+        (["--candidate", "{old}", "--set", "seed=2"], "--set is of a scenario"),
+        (["--candidate", "{old}", "--workers", 2], "--workers is of a scenario"),
+        (["--candidate", "{old}", "--backend", "dask"], "--backend is of a scenario"),
+        (["--scenario", "{old}", "--set", "seed=2"], "--set is of a scenario"),
+        (["--scenario", "{path}", "--model", "x"], "--model x: is looked up in --quality FILE"),
+        (["--candidate", "{old}", "--baseline-model", "x"], "--baseline-model x: is looked up in"),
         (["--candidate", "{old}x"], "oldx: is no folder; did you mean 'old'?"),
     ],
 )  # fmt: skip
@@ -272,3 +279,14 @@ def test_a_candidate_in_which_nobody_is_heard_fails(place, tmp_path):
     suite = Xml.fromstring(junit.read_bytes())[0]
     assert suite.attrib["skipped"] == "1"
     assert suite.find("testcase[@name='ttfa_p99_s']/skipped") is not None
+
+
+@pytest.mark.parametrize(("kind", "what"), [("plan", "a plan"), ("alarms", "an alarms")])
+def test_a_folder_of_another_kind_is_named(place, tmp_path, kind, what):
+    (tmp_path / "done").mkdir()
+    (tmp_path / "done" / f"{kind}.json").write_text(json.dumps({"schema": f"voicesim-{kind}/1"}))
+    result = gate("--baseline", tmp_path / "done", "--scenario", place / "small.yaml", "--out",
+                  tmp_path / "out")  # fmt: skip
+    assert result.exit_code == 2 and not (tmp_path / "out").exists()
+    said = f"{tmp_path / 'done'}: is {what} folder; allowed: run, compare, gate"
+    assert result.output.splitlines() == [said]

@@ -214,6 +214,8 @@ REFUSED = {
     "idle law": (["--set", "workload.think=3s"], FIVE, "think: never used: the trace gives think"),
     "speed": (["--speed", "0"], FIVE, "speed: must be more than 0"),
     "duration": (["--from", "soon"], FIVE, "--from: expected a duration such as"),
+    "unit": (["--until", "5"], FIVE, "--until: 5 needs a unit"),
+    "address": (["--address", "x:1"], FIVE, "--address x:1: is of --backend dask or ray"),
     "no requests": ([], "batch,seconds\n1,0.01\n", "step CSV: holds no requests"),
     "nothing": ([], "hello\n", "is no file that is recognised"),
     "back": ([], FIVE.replace("7500", "6500"), "trace:8: timestamp: goes back in time"),
@@ -250,6 +252,20 @@ def test_of_several_runs_one_is_played(tmp_path):
     assert recorded_calls([path], run="concurrency 3").sessions == 3
     with pytest.raises(CalibrationError, match="holds no run 'x'; it holds: concurrency 2, conc"):
         recorded_calls([path], run="x")
+    one = trace(tmp_path, json.dumps({"experiments": [run(2, 10**18)]}), "one")
+    assert recorded_calls([one], run="concurrency 2").sessions == 2
+    with pytest.raises(CalibrationError, match=r"one: holds no run 'x'; it holds: concurrency 2$"):
+        recorded_calls([one], run="x")
+    # a name that one of the traces holds says nothing of a trace with a single run
+    assert recorded_calls([path, one], run="concurrency 3").sessions == 5
+
+
+def test_converting_into_a_folder_is_refused_by_its_name(tmp_path):
+    done = command("replay", trace(tmp_path, FIVE), "--convert", tmp_path)
+    assert done.exit_code == 2
+    assert said(done).strip() == f"--convert {tmp_path}: is a folder"
+    done = command("replay", trace(tmp_path, FIVE), "--convert", tmp_path / "trace" / "x.csv")
+    assert done.exit_code == 2 and "x.csv: cannot be written: " in said(done)
 
 
 def test_failed_requests_only(tmp_path):

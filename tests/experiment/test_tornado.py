@@ -98,6 +98,16 @@ def test_busy_moves_by_the_ratio_and_an_unused_number_by_nothing(path):
     assert not still & {"decode.memory_s", "codec.floor_s"}
 
 
+def test_no_header_without_a_row(path, tmp_path):
+    """One caller at a time and no cap: nothing that moves refuses anybody."""
+    words = ("--metric", "refused", "--replications", 2, "--workers", 1, "--out", tmp_path / "own")
+    result = command(path, *words)
+    assert result.exit_code == 0, result.output
+    shown = result.stdout.partition("One input")[0]
+    assert "moves nothing at all: profile." in shown
+    assert "95 % interval" not in shown and "verdict" not in shown
+
+
 def test_pace_is_the_audio_of_a_token_over_its_step(path):
     """0.08 s / 0.05 s, and / 0.04 and / 0.06 at the ends (histogram: within 0.8 %)."""
     found = tornado(path, metric="pace_p99", replications=2, workers=1)

@@ -68,6 +68,21 @@ def test_refuses(read, text):
         read(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("5s", 5), ("1h30min", 5400), ("0", 0), (" 0.0 ", 0)]
+)
+def test_an_option_states_its_unit(text, seconds):
+    assert units.stated_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["5", "0.5", "-1", "1e3", " 5 "])
+def test_an_option_without_a_unit_is_refused(text):
+    with pytest.raises(ValueError, match=f"{text.strip()} needs a unit: ms, s, min or h"):
+        units.stated_duration(text)
+    with pytest.raises(ValueError, match="a duration such as"):
+        units.stated_duration("soon")
+
+
 def test_lognormal_by_mean_and_p99_has_them():
     law = Distribution("lognormal", {"mean": 4.3, "p99": 15.0})
     mu, sigma = law.log_scale()

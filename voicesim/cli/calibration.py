@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from voicesim.cli.options import Quiet, app
+from voicesim.cli.options import Quiet, app, seconds_of
 
 
 @app.command(rich_help_panel="Measure and calibrate")
@@ -49,10 +49,9 @@ def calibrate(
     from voicesim.calibrate.run import statement
     from voicesim.experiment.accuracy import run_ladder
     from voicesim.experiment.published import is_ladder
-    from voicesim.scenario.units import duration
 
+    seconds = seconds_of("--token-audio", token_audio)
     try:
-        seconds = None if token_audio is None else duration(token_audio)
         of_ladder = files is not None and len(files) == 1 and is_ladder(files[0])
         talks = None if of_ladder else only_dialogues(files or [])
         if talks is not None:

@@ -26,3 +26,14 @@ Address = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+
+
+def seconds_of(option: str, text: str | None) -> float | None:
+    """Seconds of a duration, which has a unit; says what is wrong and exits with 2."""
+    from voicesim.scenario.units import stated_duration
+
+    try:
+        return None if text is None else stated_duration(text)
+    except ValueError as error:
+        typer.echo(f"{option}: {error}", err=True)
+        raise typer.Exit(2) from None

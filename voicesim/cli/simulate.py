@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from voicesim.cli.options import Address, Backend, Quiet, ScenarioPath, Seed, Sets, Workers, app
+from voicesim.cli.options import (
+    Address,
+    Backend,
+    Quiet,
+    ScenarioPath,
+    Seed,
+    Sets,
+    Workers,
+    app,
+    seconds_of,
+)
 
 
 @app.command(rich_help_panel="One scenario")
@@ -94,20 +104,14 @@ def replay(
     """Play recorded calls, instead of a scenario's own, on its cluster and under its policies."""
     from voicesim.report.replay import replay_command
     from voicesim.report.run import How
-    from voicesim.scenario.units import duration
 
     if engine not in ("kernel", "reference"):
         typer.echo(f"--engine: found {engine!r}; allowed: kernel, reference", err=True)
         raise typer.Exit(2)
-    knobs: dict[str, float | None] = {"speed": speed, "scale": scale}
-    for name, option, text in (
-        ("jitter", "--jitter", jitter), ("after", "--from", after), ("until", "--until", until),
-    ):  # fmt: skip
-        try:
-            knobs[name] = None if text is None else duration(text)
-        except ValueError as error:
-            typer.echo(f"{option}: {error}", err=True)
-            raise typer.Exit(2) from None
+    knobs = {
+        "speed": speed, "scale": scale, "jitter": seconds_of("--jitter", jitter),
+        "after": seconds_of("--from", after), "until": seconds_of("--until", until),
+    }  # fmt: skip
     if seconds_per_token is not None and not 0 < seconds_per_token < 60:
         typer.echo(f"--seconds-per-token: found {seconds_per_token:g}; must be over 0", err=True)
         raise typer.Exit(2)

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from voicesim.cli.options import Address, Backend, Quiet, ScenarioPath, Seed, Sets, Workers, app
+from voicesim.cli.options import (
+    Address,
+    Backend,
+    Quiet,
+    ScenarioPath,
+    Seed,
+    Sets,
+    Workers,
+    app,
+    seconds_of,
+)
 
 
 @app.command(rich_help_panel="Decide")
@@ -21,15 +31,17 @@ def compare(
         typer.Option(metavar="METRIC", help="What must be settled; repeatable; clean_share."),
     ] = None,
     precision: Annotated[
-        float, typer.Option(min=0.0, help="Half-width that is enough, of the baseline's mean.")
+        float, typer.Option(help="Half-width that is enough, of the baseline's mean.")
     ] = 0.1,
     width: Annotated[
-        float | None, typer.Option(min=0.0, help="Half-width that is enough, in the metric's unit.")
+        float | None, typer.Option(help="Half-width that is enough, in the metric's unit.")
     ] = None,
     max_replications: Annotated[
         int, typer.Option(min=2, help="Most replications of each variant.")
     ] = 40,
-    first: Annotated[int, typer.Option(min=2, help="Replications before the first look.")] = 8,
+    first: Annotated[
+        int | None, typer.Option(min=2, help="Replications before the first look; 8.")
+    ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Wall time to begin runs in; 5min.")
     ] = None,
@@ -47,17 +59,11 @@ def compare(
 ) -> None:
     """Compare variants under the same callers, with as many replications as it takes."""
     from voicesim.experiment.command import compare_command
-    from voicesim.scenario.units import duration
 
-    try:
-        seconds = None if budget is None else duration(budget)
-    except ValueError as error:
-        typer.echo(f"--budget: {error}", err=True)
-        raise typer.Exit(2) from None
     code = compare_command(
         file, sets or (), seed, out, as_json, quiet, metric or (), baseline=baseline,
         precision=precision, width=width, max_replications=max_replications, first=first,
-        budget=seconds, workers=workers, backend=backend, address=address,
+        budget=seconds_of("--budget", budget), workers=workers, backend=backend, address=address,
     )  # fmt: skip
     raise typer.Exit(code)
 
@@ -224,21 +230,11 @@ def alarms(
 
     code = alarms_command(
         file, rules, sets or (), seed, out, as_json, quiet, variants=variant or (),
-        replications=replications, scrape=_seconds("--scrape", scrape),
-        evaluate=None if evaluate is None else _seconds("--evaluate", evaluate),
-        horizon=_seconds("--horizon", horizon), workers=workers, backend=backend, address=address,
+        replications=replications, scrape=seconds_of("--scrape", scrape),
+        evaluate=seconds_of("--evaluate", evaluate),
+        horizon=seconds_of("--horizon", horizon), workers=workers, backend=backend, address=address,
     )  # fmt: skip
     raise typer.Exit(code)
-
-
-def _seconds(option: str, text: str) -> float:
-    from voicesim.scenario.units import duration
-
-    try:
-        return duration(text)
-    except ValueError as error:
-        typer.echo(f"{option}: {error}", err=True)
-        raise typer.Exit(2) from None
 
 
 @app.command(rich_help_panel="Decide")

@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 
 import voicesim
-from voicesim.experiment.backends import BACKENDS
 from voicesim.experiment.backends import backend as backend_of
+from voicesim.experiment.backends import refuse
 from voicesim.experiment.backtest import OUTCOMES, Finding, Tally, finding, stall_times, tally
 from voicesim.experiment.metrics import ExperimentError, chosen
 from voicesim.experiment.store import Store
@@ -154,7 +154,7 @@ def backtest(
     runs are kept.  Raises ExperimentError, ScenarioErrors (also for a model that cannot run),
     WorkerDied; KeyboardInterrupt leaves the finished runs in ``out``.
     """
-    chosen(backend, BACKENDS, "backend")
+    refuse(backend, workers, address)
     names = list(dict.fromkeys(chosen(v, list(file.variants), "variant") for v in variants))
     played = {v: file.variants[v] for v in names or file.variants}
     every = scrape if evaluate is None else evaluate

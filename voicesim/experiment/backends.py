@@ -9,6 +9,8 @@ every worker it meets would wait for ever on either of them, and Ray would give 
 """
 
 import os
+import re
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
@@ -17,10 +19,11 @@ from typing import Any, Protocol
 from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from voicesim.experiment.metrics import ExperimentError
+from voicesim.experiment.metrics import ExperimentError, chosen
 from voicesim.experiment.work import Job, model_version, play
 
 BACKENDS = ("processes", "dask", "ray")
+REACH_S = 5.0  # patience with a Ray cluster that does not answer
 STRIKES = 3  # deaths after which a run (or a pool that finishes nothing) is given up
 
 Play = Callable[[Job], dict[str, Any]]
@@ -48,11 +51,22 @@ class Backend(Protocol):
         """
 
 
+def refuse(kind: str, workers: int | None = None, address: str | None = None) -> None:
+    """Raise ExperimentError for an unknown backend, or for a knob that it would not use."""
+    chosen(kind, BACKENDS, "backend")
+    if kind == "processes" and address is not None:
+        raise ExperimentError(f"--address {address}: is of --backend dask or ray, not processes")
+    if workers is not None and address is not None:
+        raise ExperimentError(f"--workers: the cluster at --address {address} has its own")
+
+
 def backend(kind: str, workers: int | None = None, address: str | None = None) -> Backend:
     """The backend of this name.  workers: default one per core (dask, ray: of the local cluster).
 
-    address: of a running Dask scheduler or Ray cluster; None: a local one is started.
+    address: of a running Dask scheduler or Ray cluster; None: a local one is started.  Raises
+    ExperimentError (see ``refuse``).
     """
+    refuse(kind, workers, address)
     count = workers or os.cpu_count() or 1
     if kind == "processes":
         return Processes(count)
@@ -178,6 +192,8 @@ class Ray:
         self.workers, self.address = workers, address
 
     def __enter__(self) -> "Ray":
+        if self.address is not None:
+            _reach(self.address)
         where: dict[str, Any] = {"num_cpus": self.workers, "include_dashboard": False}
         try:
             self._ray.init(
@@ -209,6 +225,18 @@ class Ray:
             except self._ray.exceptions.WorkerCrashedError as problem:
                 raise WorkerDied([job.id]) from problem
             yield job, result
+
+
+def _reach(address: str) -> None:
+    """Raise ExperimentError if nothing listens at [ray://]HOST:PORT: Ray would wait a minute."""
+    found = re.fullmatch(r"(?:ray://)?\[?(.+?)\]?:(\d{1,5})", address)
+    if found is None:
+        return  # auto, local: Ray knows where
+    try:
+        socket.create_connection((found[1], int(found[2])), timeout=REACH_S).close()
+    except (OSError, OverflowError) as problem:
+        words = getattr(problem, "strerror", None) or problem
+        raise ExperimentError(f"--address {address}: no Ray cluster there: {words}") from None
 
 
 def _take(waiting: Iterator[Job], room: int, more: More) -> Iterator[Job]:

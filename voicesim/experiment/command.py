@@ -43,6 +43,9 @@ def compare_command(
             answer = compare(
                 file, metrics=metrics or ("clean_share",), out=folder, progress=bar.show, **asked
             )
+        from voicesim.report.compare_figure import png  # matplotlib is slow to import
+
+        write_whole(folder / "compare.png", png(answer))
     except (ScenarioErrors, ExperimentError) as problem:
         print(problem, file=sys.stderr)
         return 2
@@ -51,15 +54,15 @@ def compare_command(
             shutil.rmtree(folder, ignore_errors=True)
         print(f"{path}: {problem}", file=sys.stderr)
         return 2
+    except OSError as problem:
+        print(f"--out {folder}: cannot be written: {problem.strerror}", file=sys.stderr)
+        return 2
     except WorkerDied as problem:
         print(f"{problem}; finished runs are kept in {folder}/", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted before one replication was finished", file=sys.stderr)
         return 130
-    from voicesim.report.compare_figure import png  # matplotlib is slow to import
-
-    write_whole(folder / "compare.png", png(answer))
     if as_json:
         print(json.dumps(answer.as_dict(), indent=2, allow_nan=False))
     elif not quiet:

@@ -13,7 +13,7 @@ import yaml
 
 import voicesim
 from voicesim.engine.profile import load_profile
-from voicesim.experiment.backends import BACKENDS, Backend
+from voicesim.experiment.backends import Backend, refuse
 from voicesim.experiment.backends import backend as backend_of
 from voicesim.experiment.decide import Difference, Precision, Values, differences, enough
 from voicesim.experiment.looks import FIRST, Looks, schedule
@@ -244,7 +244,7 @@ def compare(
     precision: float = 0.1,
     width: float | None = None,
     max_replications: int = 40,
-    first: int = FIRST,
+    first: int | None = None,
     budget: float | None = None,
     workers: int | None = None,
     backend: str = "processes",
@@ -257,18 +257,24 @@ def compare(
     baseline: what the others are compared with, default the first variant.  A difference in one
     of ``metrics`` is settled when its half-width is at most precision x |mean of the baseline| or
     ``width`` (the metric's unit; default see experiment.metrics), or when its sign is.  Looked at
-    after ``first``, x 1.5, ..., max_replications replications (experiment.looks); ``budget`` s of
-    wall time end it earlier, with the verdicts of the last look.  out: folder in which finished
-    runs are kept and found again; None: nowhere.
+    after ``first`` (default 8, or max_replications if that is less), x 1.5, ..., max_replications
+    replications (experiment.looks); ``budget`` s of wall time end it earlier, with the verdicts of
+    the last look.  out: folder in which finished runs are kept and found again; None: nowhere.
 
     KeyboardInterrupt gives the answer so far.  Raises ExperimentError (what was asked for),
     ScenarioErrors, ModelError, ProfileError, PolicyError (the scenario), WorkerDied.
     """
     if not isinstance(file, ScenarioFile):
         file = load(file)
+    for option, given in (("precision", precision), ("width", width), ("budget", budget)):
+        if given is not None and not 0.0 < given < math.inf:
+            raise ExperimentError(f"--{option}: found {given:g}; must be finite and more than 0")
+    if first is not None and first > max_replications:
+        raise ExperimentError(f"--first {first}: is more than --max-replications "
+                              f"{max_replications}")  # fmt: skip
     settings = _settings(file, baseline, metrics, Precision(precision, width),
-                         schedule(max_replications, first))  # fmt: skip
-    chosen(backend, BACKENDS, "backend")
+                         schedule(max_replications, first or FIRST))  # fmt: skip
+    refuse(backend, workers, address)
     _check(file)
     store = Store(None if out is None else Path(out))
     deadline = math.inf if budget is None else time.monotonic() + budget

@@ -80,7 +80,7 @@ def _sound(axis: Axis, text: str, keys: Sequence[str], space: Space, drawn: bool
     if axis.values is None and axis.low == axis.high:
         raise ExperimentError(f"--vary {text}: the range is empty: both ends are the same")
     try:
-        space.known(axis.key)
+        space.known(axis.key, text.partition("=")[2].strip())
     except SettingError as problem:
         raise ExperimentError(f"--vary {text}: {problem}") from None
 

@@ -21,6 +21,8 @@ from voicesim.report import words
 from voicesim.scenario.errors import unknown
 
 REPLICATIONS = "replications.parquet"
+REPLICATED = ("run", "compare", "gate")
+"""The commands whose folders hold that table."""
 
 
 @dataclass(frozen=True)

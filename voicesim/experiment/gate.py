@@ -17,8 +17,8 @@ import yaml
 import voicesim
 from voicesim.experiment import judge as judging
 from voicesim.experiment import sides
-from voicesim.experiment.backends import BACKENDS
 from voicesim.experiment.backends import backend as backend_of
+from voicesim.experiment.backends import refuse
 from voicesim.experiment.decide import ALPHA, UNMEASURED
 from voicesim.experiment.judge import Asked, Judged
 from voicesim.experiment.metrics import METRICS, ExperimentError, Metric, chosen
@@ -147,11 +147,18 @@ def gate(
     """
     names = [_metric(m) for m in metrics] or list(DEFAULT)
     allowed = dict(_margin(text) for text in margins)
-    chosen(backend, BACKENDS, "backend")
+    refuse(backend, workers, address)
     if (scenario is None) == (candidate is None):
         raise ExperimentError("give either a scenario to play or the folder of a candidate")
-    if candidate is not None and (sets or seed is not None):
-        raise ExperimentError("--set and --seed are of a scenario that is played, not of a folder")
+    new = scenario or Path(str(candidate))
+    _refuse_idle(new, Path(baseline), {"--set": sets, "--seed": seed}, {
+        "--replications": replications, "--workers": workers, "--address": address,
+        "--backend": None if backend == "processes" else backend,
+    })  # fmt: skip
+    for option, given in (("--model", model), ("--baseline-model", baseline_model)):
+        if given is not None and quality is None:
+            raise ExperimentError(f"{option} {given}: is looked up in --quality FILE, "
+                                  "which is not given")  # fmt: skip
     grades = None if quality is None else read_quality(Path(quality))
     unused = [m for m in allowed if m not in names and (grades is None or m not in QUALITY)]
     if unused:
@@ -159,8 +166,7 @@ def gate(
     store = Store(None if out is None else Path(out))
     find = sides.Finder(replications, store, lambda: backend_of(backend, workers, address),
                         progress)  # fmt: skip
-    a, b = find.both(Path(baseline), scenario or Path(str(candidate)), baseline_variant, variant,
-                     sets, seed)  # fmt: skip
+    a, b = find.both(Path(baseline), new, baseline_variant, variant, sets, seed)  # fmt: skip
     paired = sides.same_callers(a, b)
     asked = [judging.asked_of(m, METRICS[m].better, a.table, b.table, paired) for m in names]
     notes = [*sides.notes(a, b, paired), *_partly(asked, len(a.table), len(b.table))]
@@ -177,6 +183,18 @@ def gate(
     if store.folder is not None:
         answer.write(store.folder)
     return answer
+
+
+def _refuse_idle(
+    new: ScenarioFile | Path | str, old: Path, candidate: Mapping[str, Any],
+    played: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """Refuse options of a scenario where there is none: of the candidate's, or of either side's."""
+    folder = not isinstance(new, ScenarioFile) and sides.is_folder(Path(new))
+    idle = {**(candidate if folder else {}), **(played if folder and sides.is_folder(old) else {})}
+    found = next((option for option, given in idle.items() if given not in (None, (), [])), None)
+    if found is not None:
+        raise ExperimentError(f"{found} is of a scenario that is played, not of a folder")
 
 
 def _partly(asked: Sequence[Asked], *played: int) -> list[str]:

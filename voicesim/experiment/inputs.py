@@ -85,7 +85,7 @@ def _of_scenario(space: Space, axis: Axis, text: str, replications: int) -> Inpu
     jobs = []
     for end, value in zip((LOW, HIGH), axis.ends, strict=True):
         try:
-            space.known(axis.key)
+            space.known(axis.key, text.partition("=")[2].strip())
             scenario = space.scenario({axis.key: value})
             space.playable(scenario)
         except SettingError as problem:

@@ -12,7 +12,7 @@ import pandas as pd
 
 import voicesim
 from voicesim.experiment import plan_search as search
-from voicesim.experiment.backends import BACKENDS, Backend
+from voicesim.experiment.backends import Backend, refuse
 from voicesim.experiment.backends import backend as backend_of
 from voicesim.experiment.metrics import METRICS, ExperimentError, chosen, value
 from voicesim.experiment.plan_search import MEETS, UNDECIDED, Limit, Node, Rule, Sample
@@ -22,7 +22,7 @@ from voicesim.experiment.vary import axis_of, short
 from voicesim.experiment.work import Job, jobs_of, model_version
 from voicesim.files import write_whole
 from voicesim.scenario import Scenario, ScenarioFile, load
-from voicesim.scenario.units import duration
+from voicesim.scenario.units import stated_duration
 from voicesim.simulation import problems
 
 PLAN_SCHEMA = "voicesim-plan/1"
@@ -203,13 +203,13 @@ def plan(
     """
     if not isinstance(file, ScenarioFile):
         file = load(file)
-    chosen(backend, BACKENDS, "backend")
+    refuse(backend, workers, address)
     if not 0.5 <= confidence < 1.0:
         raise ExperimentError(f"confidence {confidence:g} is not within 0.5 and 1")
     limits = tuple(limit_of(text) for text in slo)
     if not limits or not 1 <= len(vary) <= 2:
         raise ExperimentError("give at least one --slo and one or two --vary")
-    space = _Settings(Space(file, variant), [vary_of(text) for text in vary])
+    space = _Settings(Space(file, variant), [vary_of(text) for text in vary], vary)
     sizes = [len(v.values) for v in space.varied]
     nodes = search.depth(sizes[0]) if len(sizes) == 1 else sizes[0] * sizes[1]
     try:
@@ -261,9 +261,7 @@ def limit_of(text: str) -> Limit:
 def number_of(text: str, unit: str) -> float:
     """A limit in its unit: "share" (99% or 0.99), "s" (400ms) or "" (1.2); raises ValueError."""
     if unit == "s":
-        if re.fullmatch(r"[\d.]+", text):
-            raise ValueError(f"{text} needs a unit: ms or s")
-        return duration(text)
+        return stated_duration(text)
     number, percent = text.removesuffix("%").strip(), text.endswith("%")
     if unit != "share":
         number = text.removesuffix("x")
@@ -291,13 +289,18 @@ def vary_of(text: str) -> Vary:
 class _Settings:
     """From values of the varied keys to a scenario, its name and its cost."""
 
-    def __init__(self, space: Space, varied: Sequence[Vary]):
+    def __init__(self, space: Space, varied: Sequence[Vary], asked: Sequence[str]):
         self.space = space
         self.priced = space.base.cluster.price_per_hour is not None
         self.notes = space.notes
         self.varied = tuple(varied)
         if len({v.key for v in varied}) < len(varied):
             raise ExperimentError(f"--vary {varied[0].key}: given twice")
+        for v, text in zip(varied, asked, strict=True):
+            try:
+                space.known(v.key, text.partition("=")[2].strip())
+            except SettingError as problem:
+                raise ExperimentError(f"--vary {text}: {problem}") from None
         corners = list(product(*((v.values[0], v.values[-1]) for v in varied)))
         ends = [self.setting(c) for c in corners]
         for end in ends:

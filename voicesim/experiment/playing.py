@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from voicesim.experiment.backends import backend as backend_of
-from voicesim.experiment.metrics import METRICS, ExperimentError, value
+from voicesim.experiment.metrics import METRICS, value
 from voicesim.experiment.store import Store
 from voicesim.experiment.work import Job
 from voicesim.files import write_whole
@@ -38,12 +38,6 @@ def play_all(
     Raises ExperimentError for a folder that cannot be written, before anything is played.
     """
     store = Store(None if out is None else Path(out))
-    if store.folder is not None:
-        try:
-            store.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            words = problem.strerror
-            raise ExperimentError(f"--out {store.folder}: cannot be written: {words}") from None
     results: dict[tuple[str, int], Run] = {}
     reused = 0
     with backend_of(backend, workers, address) as place:

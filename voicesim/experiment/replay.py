@@ -52,6 +52,7 @@ def recorded_calls(
     together.  Raises CalibrationError.
     """
     found = [_read(path, run) for path in paths]
+    _refuse_unknown(found, run)
     notes, parts = [], []
     epochs = [each.epoch_s for each in found]
     dated = len(found) > 1 and bool(np.isfinite(epochs).all())
@@ -79,6 +80,20 @@ def _read(path: Path, run: str | None) -> Measured:
     if measured.requests is None:
         raise CalibrationError(measured.file, None, f"{measured.format}: holds no requests")
     return measured
+
+
+def _refuse_unknown(found: Sequence[Measured], run: str | None) -> None:
+    """Raise CalibrationError for a run that none of the traces holds."""
+    if run is None:
+        return
+    held = {
+        str(each): m.file
+        for m in found
+        for each in m.requests["run"].unique()  # type: ignore[index]
+    }
+    if run not in held:
+        file = ", ".join(dict.fromkeys(held.values()))
+        raise CalibrationError(file, None, f"holds no run {run!r}; it holds: {', '.join(held)}")
 
 
 def _talk(measured: Measured) -> list[str]:

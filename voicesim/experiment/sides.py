@@ -139,8 +139,6 @@ class Finder:
                 raise ExperimentError(_too_few(f"{of}, {variant}", known[-1]))
         files = [of.variants[v].replications for of, v in ((old, base), (new, name))
                  if isinstance(of, ScenarioFile)]  # fmt: skip
-        if not files and self.replications is not None:
-            raise ExperimentError("--replications is of a scenario that is played, not of a folder")
         count = self.replications or (known[0] if known else max(USUAL, *files))
         if count < LEAST:
             raise ExperimentError(_too_few("--replications", count))
@@ -180,11 +178,20 @@ def _too_few(what: str, n: int) -> str:
     )
 
 
+def is_folder(path: Path) -> bool:
+    """Whether a finished folder is meant, there or not; else a scenario file."""
+    return path.is_dir() or (not path.exists() and path.suffix not in (".yaml", ".yml"))
+
+
 def _open(path: Path | str, sets: Sequence[str], seed: int | None) -> ScenarioFile | Path:
     """A scenario file is read and checked; a folder is left as it is."""
     path = Path(path)
-    if path.is_dir() or (not path.exists() and path.suffix not in (".yaml", ".yml")):
-        folders.studies(path)
+    if is_folder(path):
+        kinds = [study.kind for study in folders.studies(path)]
+        if not any(kind in folders.REPLICATED for kind in kinds):
+            article = "an" if kinds[0][0] in "aeiou" else "a"
+            allowed = ", ".join(folders.REPLICATED)
+            raise ExperimentError(f"{path}: is {article} {kinds[0]} folder; allowed: {allowed}")
         return path
     return checked(load(path, sets=sets, seed=seed))
 

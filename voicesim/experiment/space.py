@@ -1,8 +1,10 @@
 """From settings of varied keys to scenarios: one variant of a file under overrides."""
 
+import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -35,24 +37,58 @@ class Space:
         self.path = file.path
         self.notes: list[str] = []
         self._text = yaml.safe_dump(self.base.written(), sort_keys=False)
-        self._beside = list(file.variants.values())
+        self._variants = dict(file.variants)
         self._profiles: dict[Path, Profile] = {}
 
-    def known(self, key: str) -> None:
-        """Raise SettingError for a key that the scenario has not, or that changes no run."""
+    def known(self, key: str, written: str = "") -> None:
+        """Raise SettingError for a key that the scenario has not, or that changes no run.
+
+        written: the values that were asked for (8..40), to say the option that has the key.
+        """
         if key in IDLE:
             raise SettingError(key, "no run depends on it")
         if message := misplaced(self.base, key):
-            raise SettingError(key, message)
+            slip = "did you mean" in message
+            raise SettingError(key, message + self._elsewhere(key, written, not slip))
+
+    def _elsewhere(self, key: str, written: str = "", any_near: bool = False) -> str:
+        """The variants that have a key that the base lacks, or one near it; any_near: or the only
+        key that they have in its place."""
+        above, _, last = key.rpartition(".")
+        here = _at(self.base.resolved(), above)
+        if last in here:
+            return ""
+        found: dict[str, list[str]] = {}
+        for name, scenario in self._variants.items():
+            new = [k for k in _at(scenario.resolved(), above) if k not in here]
+            near = difflib.get_close_matches(last, new, n=1, cutoff=0.6)
+            if not near and len(new) == 1 and any_near:
+                near = new
+            if near:
+                found.setdefault(near[0], []).append(name)
+        if not found:
+            return ""
+        step = last if last in found else next(iter(found))
+        names, right = found[step], f"{above}.{step}" if above else step
+        which = f"variant{'s' if len(names) > 1 else ''} {', '.join(names)}"
+        option = f" --vary {right}={written}" if written else ""
+        return f"; in {which} it is {right}: give --variant {names[0]}{option}"
 
     def scenario(self, values: Mapping[str, str]) -> Scenario:
         """The scenario with these keys set to these texts (YAML).  Raises SettingError."""
         sets = [f"{key}={text}" for key, text in values.items()]
         try:
-            made = loads(self._text, self.path, self._cards(values) + sets, beside=self._beside)
+            made = loads(
+                self._text,
+                self.path,
+                self._cards(values) + sets,
+                beside=list(self._variants.values()),
+            )
         except ScenarioErrors as errors:
             first = errors.problems[0]
-            raise SettingError(first.key, first.message) from None
+            hints = (self._elsewhere(key) for key in values)
+            hint = next((text for text in hints if text), "")
+            raise SettingError(first.key, first.message + hint) from None
         return made.variants[made.baseline]
 
     def playable(self, scenario: Scenario, profile: Profile | None = None) -> None:
@@ -98,3 +134,10 @@ class Space:
                     self.notes.append(note)
                 found.append(f"{count}={cards}")
         return found
+
+
+def _at(resolved: Any, above: str) -> Mapping[str, Any]:
+    """The mapping at a dotted path; empty where there is none."""
+    for step in above.split(".") if above else ():
+        resolved = resolved.get(step) if isinstance(resolved, dict) else None
+    return resolved if isinstance(resolved, dict) else {}

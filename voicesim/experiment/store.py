@@ -15,16 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from voicesim.experiment.backends import Backend
+from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.work import Job
-from voicesim.files import write_whole
+from voicesim.files import unwritable, write_whole
 
 RUN_SCHEMA = "voicesim-experiment-run/2"
 
 
 class Store:
-    """Finished runs in a folder, or (None) nowhere.  The folder appears with the first file."""
+    """Finished runs in a folder, or (None) nowhere.  The folder appears with the first file.
+
+    Raises ExperimentError for a folder that cannot be written: before anything is played.
+    """
 
     def __init__(self, folder: Path | None):
+        if folder is not None and (why := unwritable(folder)):
+            raise ExperimentError(f"--out {folder}: {why}")
         self.folder = folder
         self.damaged: list[Path] = []
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 import voicesim
-from voicesim.experiment.backends import BACKENDS
+from voicesim.experiment.backends import refuse
 from voicesim.experiment.design import Design, Setting, design
 from voicesim.experiment.metrics import METRICS, chosen, flat
 from voicesim.experiment.playing import (
@@ -170,7 +170,7 @@ def sweep(
     """
     if not isinstance(file, ScenarioFile):
         file = load(file)
-    chosen(backend, BACKENDS, "backend")
+    refuse(backend, workers, address)
     shown = tuple(dict.fromkeys(chosen(m, list(METRICS), "metric") for m in metrics))
     space = Space(file, variant)
     listed = None if settings is None else Path(settings)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from voicesim.experiment.backends import BACKENDS, backend
-from voicesim.experiment.metrics import chosen
+from voicesim.experiment.backends import backend, refuse
 from voicesim.experiment.work import Job, jobs_of, ready
 from voicesim.files import write_whole
 from voicesim.scenario import Scenario
@@ -33,9 +32,10 @@ def elsewhere(
 ) -> Elsewhere | None:  # fmt: skip
     """How ``study.run_study`` plays on this backend; None: its own processes do.
 
-    Raises ExperimentError for an unknown backend; WorkerDied while playing.
+    Raises ExperimentError (see ``backends.refuse``); WorkerDied while playing.
     """
-    if chosen(kind, BACKENDS, "backend") == "processes":
+    refuse(kind, workers, address)
+    if kind == "processes":
         return None
 
     def play(runs: Sequence[tuple[str, int, Scenario]]) -> Iterator[Piece]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 import voicesim
 from voicesim.experiment import method
-from voicesim.experiment.backends import BACKENDS
+from voicesim.experiment.backends import refuse
 from voicesim.experiment.bars import Bar, bars_of, p_lead
 from voicesim.experiment.decide import ALPHA
 from voicesim.experiment.inputs import BASE, HIGH, LOW, Input, inputs_of
@@ -156,7 +156,7 @@ def tornado(
     """
     if not isinstance(file, ScenarioFile):
         file = load(file)
-    chosen(backend, BACKENDS, "backend")
+    refuse(backend, workers, address)
     chosen(metric, list(METRICS), "metric")
     if replications < 2:
         raise ExperimentError("--replications: a difference has no interval with fewer than 2")

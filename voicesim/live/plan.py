@@ -66,18 +66,18 @@ def read_plan(url: str, options: Mapping[str, Any]) -> Plan:
         target=target,
         levels=_levels(given["levels"]) if ladder else (),
         rate=None if ladder else _positive("rate", given["rate"], units.rate),
-        seconds=_positive("level_time" if ladder else "duration", seconds, units.duration),
+        seconds=_positive("level_time" if ladder else "duration", seconds, units.stated_duration),
         repeats=given.get("repeats", 1),
         precision=given.get("precision", 0.05),
         warmup=given.get("warmup", 2),
-        timeout=_positive("timeout", given.get("timeout", "30s"), units.duration),
-        gather=_read("gather", given.get("gather", "2ms"), units.duration),
+        timeout=_positive("timeout", given.get("timeout", "30s"), units.stated_duration),
+        gather=_read("gather", given.get("gather", "2ms"), units.stated_duration),
         most=given.get("max_in_flight", 512),
         work=_work(given),
         model=given.get("model"),
         body=_body(given, target.protocol),
         audio=_audio(given),
-        token_audio=_positive("token_audio", given["token_audio"], units.duration)
+        token_audio=_positive("token_audio", given["token_audio"], units.stated_duration)
         if "token_audio" in given
         else None,
         token_budget=given.get("token_budget"),

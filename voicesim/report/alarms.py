@@ -47,8 +47,6 @@ def alarms_command(
     try:
         file = load(path, sets=sets, seed=seed)
         chosen, source = rules_of(file, rules, asked["variants"])
-        if folder.exists() and not folder.is_dir():
-            raise ExperimentError(f"--out {folder}: is a file")
         answer = backtest(file, chosen, source, out=folder, progress=shown.show, **asked)
         write(answer, folder)
     except (ScenarioErrors, ExperimentError) as problem:

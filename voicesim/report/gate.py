@@ -12,7 +12,7 @@ from voicesim.engine.profile import ProfileError
 from voicesim.experiment.backends import WorkerDied
 from voicesim.experiment.gate import gate
 from voicesim.experiment.metrics import ExperimentError
-from voicesim.files import write_whole
+from voicesim.files import unwritable, write_whole
 from voicesim.policy.python import PolicyError
 from voicesim.report.junit import junit
 from voicesim.report.ladder import progress
@@ -31,6 +31,8 @@ def gate_command(
     try:
         if junit_file is not None and junit_file.is_dir():
             raise ExperimentError(f"--junit {junit_file}: is a folder; give the name of a file")
+        if junit_file is not None and (why := unwritable(junit_file.parent)):
+            raise ExperimentError(f"--junit {junit_file}: {junit_file.parent} {why}")
         with progress(Console(stderr=True), quiet) as report:
             answer = gate(out=folder, progress=report, **asked)
         if junit_file is not None:

@@ -23,7 +23,7 @@ from voicesim.experiment.rung import Load
 from voicesim.report import words
 from voicesim.report.ladder_figure import codec_words, ladder_figure
 from voicesim.runfolder import FolderError, RunFolder
-from voicesim.scenario.units import duration
+from voicesim.scenario.units import stated_duration
 
 FILES = ("ladder.json", "ladder.png", "levels.parquet")
 SHOWN_AROUND = 9
@@ -130,7 +130,7 @@ def as_played(profile: Profile) -> dict[str, Any]:
 
 def _seconds(option: str, text: str | None) -> float | None:
     try:
-        return None if text is None else duration(text)
+        return None if text is None else stated_duration(text)
     except ValueError as problem:
         raise ExperimentError(f"--{option}: {problem}") from None
 

@@ -48,6 +48,9 @@ def plan_command(
     except (ModelError, ProfileError, PolicyError) as problem:
         print(f"{path}: {problem}", file=sys.stderr)
         return 2
+    except OSError as problem:
+        print(f"--out {folder}: cannot be written: {problem.strerror}", file=sys.stderr)
+        return 2
     except WorkerDied as problem:
         print(f"{problem}; finished runs are kept in {folder}/", file=sys.stderr)
         return 1

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from voicesim.calibrate.errors import CalibrationError
+from voicesim.experiment.backends import refuse
+from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.replay import Calls, calls_csv, recorded_calls
 from voicesim.files import write_whole
 from voicesim.report.run import How, play_and_show
@@ -42,6 +44,9 @@ def replay_command(
     knobs: speed, scale, jitter, after, until of the trace, None where not given.  convert: only
     write the calls here.
     """
+    if convert is not None and convert.is_dir():
+        print(f"--convert {convert}: is a folder", file=sys.stderr)
+        return 2
     try:
         calls = recorded_calls(traces, seconds_per_token, run)
         if convert is not None:
@@ -54,8 +59,9 @@ def replay_command(
         return 2
     shown = out or Path("runs") / f"{scenario.stem}-replay"
     try:
+        refuse(how.backend, how.workers, how.address)
         folder = RunFolder(shown, files=(*FILES, CALLS))
-    except FolderError as problem:
+    except (ExperimentError, FolderError) as problem:
         print(problem, file=sys.stderr)
         return 2
     try:
@@ -72,7 +78,11 @@ def replay_command(
 
 
 def _convert(calls: Calls, target: Path, quiet: bool) -> int:
-    write_whole(target, calls_csv(calls))
+    try:
+        write_whole(target, calls_csv(calls))
+    except OSError as problem:
+        print(f"--convert {target}: cannot be written: {problem.strerror}", file=sys.stderr)
+        return 2
     if not quiet:
         print("\n".join(f"- {note}" for note in calls.notes))
         print(

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from voicesim import terminal
 from voicesim.engine.kernel.jit import is_compiled
 from voicesim.engine.spec import NoProgressError
-from voicesim.experiment.backends import WorkerDied
+from voicesim.experiment.backends import WorkerDied, refuse
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.tables import elsewhere
 from voicesim.policy.python import PolicyError
@@ -49,9 +49,10 @@ def run_command(
     interrupted)."""
     shown = out or Path("runs") / file.stem
     try:
+        refuse(how.backend, how.workers, how.address)
         study = checked(load(file, sets=sets, seed=seed, replications=replications))
         folder = RunFolder(shown)
-    except (ScenarioErrors, ModelError, FolderError) as problem:
+    except (ScenarioErrors, ModelError, FolderError, ExperimentError) as problem:
         print(problem, file=sys.stderr)
         return 2
     return play_and_show(study, folder, shown, how, quiet)

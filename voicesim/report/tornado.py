@@ -74,8 +74,9 @@ def print_tornado(found: Tornado, console: Console) -> None:
     for line in verdict(found):
         console.print(Text(line))
     console.print()
-    console.print(_table(found))
-    console.print()
+    if not all(bar.nothing for bar in found.bars):
+        console.print(_table(found))
+        console.print()
     for line in _cautions(found):
         console.print(Text(line, "yellow"))
     console.print(Text(_method(found), "dim"))

@@ -67,6 +67,14 @@ def duration(value: Any) -> float:
     return seconds
 
 
+def stated_duration(text: str) -> float:
+    """``duration`` of a command's option, where only 0 may do without a unit: there is no file
+    beside it that says which one is meant."""
+    if re.fullmatch(_NUMBER, text.strip(), re.ASCII) and float(text) != 0.0:
+        raise wrong(f"{text.strip()} needs a unit: ms, s, min or h")
+    return duration(text)
+
+
 def rate(value: Any) -> float:
     """Events per second of ``2.5/s``, ``45/min``, ``2/h`` or a bare number."""
     count, unit = _split(value, r"\s*/\s*(s|min|h)", "a rate such as 2.5/s, 45/min or 2/h")
