@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests import small
+from voicesim.experiment.compare import compare
 from voicesim.experiment.work import jobs_of, play
 from voicesim.metrics import fleet
 from voicesim.scenario import ScenarioErrors, load
@@ -138,3 +140,14 @@ def test_what_would_couple_pools_is_refused(tmp_path, sets, said):
 def test_a_share_without_other_pools_is_refused(tmp_path):
     with pytest.raises(ScenarioErrors, match="never used: the only pool serves all callers"):
         load(small.write(tmp_path), sets=["cluster.pools.tts.share=0.5"])
+
+
+def test_the_shipped_regions_are_compared(tmp_path):
+    """Variants that move cards between regions: as many in all, and the same callers."""
+    regions = Path(__file__).parents[1] / "scenarios" / "regions.yaml"
+    sets = ["horizon=5s", "warmup=1s"]
+    found = compare(load(regions, sets=sets), max_replications=2, first=2, workers=1)
+    assert list(found.file.variants) == ["as_bought", "west_10", "west_12"]
+    for scenario in found.file.variants.values():
+        assert sum(pool.cards for pool in scenario.cluster.pools.values()) == 48
+    assert found.replicated.groupby("replication")["callers"].nunique().eq(1).all()

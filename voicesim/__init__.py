@@ -1,7 +1,8 @@
 """voicesim: discrete-event simulation of continuous-batching voice clusters.
 
-The commands as functions: ``voicesim.run``, ``compare``, ``plan``, ``sweep``, ``tornado``,
-``gate``, ``alarms``, ``calibrate``, ``ladder``, and ``load`` for a finished folder (docs/api.md).
+The commands as functions: ``voicesim.run``, ``replay``, ``compare``, ``plan``, ``sweep``,
+``tornado``, ``gate``, ``alarms``, ``calibrate``, ``ladder``, ``validate``, ``runs``, and ``load``
+for a finished folder (docs/api.md).
 They are imported when first used, so that ``import voicesim`` and ``voicesim --help`` are
 immediate.
 """
@@ -19,16 +20,23 @@ if TYPE_CHECKING:
     from voicesim.api import load as load
     from voicesim.api import plan as plan
     from voicesim.api import run as run
+    from voicesim.api import runs as runs
     from voicesim.api import sweep as sweep
     from voicesim.api import tornado as tornado
+    from voicesim.api_recorded import replay as replay
+    from voicesim.api_recorded import validate as validate
 
 __version__ = "0.1.0"
 
-API = (
-    "Answer", "Error", "alarms", "compare", "gate", "ladder", "load", "plan", "run", "sweep",
-    "tornado",
-)  # fmt: skip
-"""Names in voicesim.api.  ``calibrate`` is beside them: the package of that name is called."""
+API = {
+    **dict.fromkeys(
+        ("Answer", "Error", "alarms", "compare", "gate", "ladder", "load", "plan", "run", "runs",
+         "sweep", "tornado"),
+        "voicesim.api",
+    ),
+    **dict.fromkeys(("replay", "validate"), "voicesim.api_recorded"),
+}  # fmt: skip
+"""Names and their modules.  ``calibrate`` is beside them: the package of that name is called."""
 
 
 def __getattr__(name: str) -> Any:
@@ -37,7 +45,7 @@ def __getattr__(name: str) -> Any:
     if name == "calibrate":
         return importlib.import_module("voicesim.calibrate")
     if name in API:
-        return getattr(importlib.import_module("voicesim.api"), name)
+        return getattr(importlib.import_module(API[name]), name)
     raise AttributeError(f"module 'voicesim' has no attribute {name!r}")
 
 

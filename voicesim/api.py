@@ -9,7 +9,7 @@ To add a command: a function here that returns an Answer, and its name in ``voic
 """
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,8 +33,10 @@ from voicesim.experiment.backends import refuse
 from voicesim.experiment.command import Bar
 from voicesim.experiment.compare import Comparison
 from voicesim.experiment.compare import compare as compared
+from voicesim.experiment.folders import ROW, listing
 from voicesim.experiment.gate import Gate
 from voicesim.experiment.gate import gate as gated
+from voicesim.experiment.inputs import share_of
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.plan import Plan
 from voicesim.experiment.plan import plan as planned
@@ -66,6 +68,8 @@ from voicesim.study import StudyResult
 
 T = TypeVar("T")
 Where = str | Path
+Texts = str | Sequence[str]
+"""Several, or one as it is."""
 
 
 class Error(ValueError):
@@ -107,7 +111,7 @@ class Answer(Generic[T]):
 def run(
     file: ScenarioFile | Where,
     *,
-    sets: Sequence[str] = (),
+    sets: Texts = (),
     seed: int | None = None,
     replications: int | None = None,
     workers: int | None = None,
@@ -127,31 +131,22 @@ def run(
     table: a row per variant and replication, every metric.  summary: a row per variant and
     metric: mean, low, high (95 %).  Raises Error.
     """
-    with _said(file):
-        if engine not in ("kernel", "reference"):
-            raise ExperimentError(f"engine: found {engine!r}; allowed: kernel, reference")
-        refuse(backend, workers, address)
+    with said(file):
+        how = how_of(workers, chunks, engine, backend, address)
         study = checked(_read(file, sets, seed, replications))
         folder = None if out is None else RunFolder(Path(out))
-        how = How(workers, chunks, engine, backend, address)
         found = play(study, folder, how, not progress)
         if folder is not None:
             folder.publish()
-    return Answer(
-        found,
-        found.replications,
-        summary_table(found.summary),
-        lambda: peak.draw(found.series, found.summary, found.context),
-        lambda console: print_report(found.summary, found.context, console, found.pools),
-    )
+    return run_answer(found)
 
 
 def compare(
     file: ScenarioFile | Where,
     baseline: str | None = None,
-    metrics: Sequence[str] = ("clean_share",),
+    metrics: Texts = ("clean_share",),
     *,
-    sets: Sequence[str] = (),
+    sets: Texts = (),
     seed: int | None = None,
     precision: float = 0.1,
     width: float | None = None,
@@ -170,9 +165,10 @@ def compare(
     variant and metric: difference from the baseline with its interval, verdict.  summary: every
     metric's mean and interval.  Raises Error, WorkerDied.
     """
-    with _said(file), Bar(not progress) as bar:
+    with said(file), Bar(not progress) as bar:
         found = compared(
-            _read(file, sets, seed), baseline, metrics, precision, width, max_replications, first,
+            _read(file, sets, seed), baseline, many(metrics), precision, width, max_replications,
+            first,
             budget, workers, backend, address, out, bar.show,
         )  # fmt: skip
     if out is not None:
@@ -199,13 +195,13 @@ def gate(
     asked: the other parameters of experiment.gate.gate.  table: a row per metric.  summary:
     metric, verdict, failed.  ``found.passed`` is the decision.  Raises Error, WorkerDied.
     """
-    with _said(None), climbing.progress(Console(stderr=True), not progress) as report:
-        found = gated(baseline, scenario, candidate, progress=report, **asked)
+    with said(None), climbing.progress(Console(stderr=True), not progress) as report:
+        found = gated(baseline, scenario, candidate, progress=report, **_lists(asked))
     table = found.table
     return Answer(
         found,
         table,
-        table[["metric", "verdict", "failed"]],
+        table[list(loaded.SHORT["gate"])],
         lambda: loaded.gate_figure(table, found.candidate.variant),
         lambda console: print_gate(found, console),
     )
@@ -213,10 +209,10 @@ def gate(
 
 def plan(
     file: ScenarioFile | Where,
-    slo: Sequence[str],
-    vary: Sequence[str],
+    slo: Texts,
+    vary: Texts,
     *,
-    sets: Sequence[str] = (),
+    sets: Texts = (),
     seed: int | None = None,
     variant: str | None = None,
     confidence: float = 0.95,
@@ -233,10 +229,10 @@ def plan(
     setting judged and SLO.  summary: a row per setting, the cheapest first.  ``found.answer`` is
     None if no setting was shown to meet.  Raises Error, WorkerDied.
     """
-    with _said(file):
+    with said(file):
         found = planned(
-            _read(file, sets, seed), slo, vary, variant, confidence, max_replications, workers,
-            backend, address, out, Shown(not progress).show,
+            _read(file, sets, seed), many(slo), many(vary), variant, confidence, max_replications,
+            workers, backend, address, out, Shown(not progress).show,
         )  # fmt: skip
     table, data = found.table, found.as_dict()
     return Answer(
@@ -250,9 +246,9 @@ def plan(
 
 def sweep(
     file: ScenarioFile | Where,
-    vary: Sequence[str] = (),
+    vary: Texts = (),
     *,
-    sets: Sequence[str] = (),
+    sets: Texts = (),
     seed: int | None = None,
     progress: bool = False,
     **asked: Any,
@@ -263,9 +259,11 @@ def sweep(
     experiment.sweep.sweep (points, settings, metrics, ...).  table: a row per setting and
     replication.  summary: a row per setting and metric.  Raises Error, WorkerDied.
     """
-    with _said(file), studies.Bar(not progress) as bar:
+    with said(file), studies.Bar(not progress) as bar:
         read = _read(file, sets, seed)
-        found = swept(read, vary, progress=bar.show, **asked)
+        found = swept(read, many(vary), progress=bar.show, **_lists(asked))
+        for metric in found.metrics if asked.get("out") is not None else ():
+            sweep_figure.draw_sweep(found, metric, Path(asked["out"]) / f"{metric}.png")
     return Answer(
         found,
         found.runs,
@@ -277,21 +275,28 @@ def sweep(
 
 def tornado(
     file: ScenarioFile | Where,
-    vary: Sequence[str] = (),
+    vary: Texts = (),
+    assume: str | float | None = None,
     *,
-    sets: Sequence[str] = (),
+    sets: Texts = (),
     seed: int | None = None,
     progress: bool = False,
     **asked: Any,
 ) -> Answer[Tornado]:
     """Which input, moved over its interval, moves a metric most, as ``voicesim tornado``.
 
-    vary: such as "workload.arrivals.rate=4/s..8/s".  asked: the other parameters of
-    experiment.tornado.tornado (assume, metric, ...).  table and summary: a row per end of each
-    input.  Raises Error, WorkerDied.
+    vary: such as "workload.arrivals.rate=4/s..8/s".  assume: share by which what has no interval
+    moves, "20%" or 0.2.  asked: the other parameters of experiment.tornado.tornado (metric, ...).
+    table: a row per end of each input and replication.  summary: a row per end of each input.
+    Raises Error, WorkerDied.
     """
-    with _said(file), studies.Bar(not progress) as bar:
-        found = blown(_read(file, sets, seed), vary, progress=bar.show, **asked)
+    with said(file), studies.Bar(not progress) as bar:
+        share = share_of(assume) if isinstance(assume, str) else assume
+        read = _read(file, sets, seed)
+        found = blown(read, many(vary), share, progress=bar.show, **_lists(asked))
+        if asked.get("out") is not None:
+            picture = Path(asked["out"]) / "tornado.png"
+            tornado_figure.draw_tornado(found, verdict(found)[0], picture)
     return Answer(
         found,
         found.runs,
@@ -305,7 +310,7 @@ def alarms(
     file: ScenarioFile | Where,
     rules: str | None = None,
     *,
-    sets: Sequence[str] = (),
+    sets: Texts = (),
     seed: int | None = None,
     out: Where | None = None,
     progress: bool = False,
@@ -317,8 +322,8 @@ def alarms(
     the other parameters of experiment.alarms.backtest (scrape, horizon, ...).  table and summary:
     a row per variant and rule.  Raises Error, WorkerDied.
     """
-    with _said(file):
-        read = _read(file, sets, seed)
+    with said(file):
+        read, asked = _read(file, sets, seed), _lists(asked)
         chosen, source = alarm_report.rules_of(read, rules, asked.get("variants", ()))
         folder = None if out is None else Path(out)
         report = alarm_report.Shown(not progress).show
@@ -328,7 +333,7 @@ def alarms(
     return Answer(
         found,
         found.table,
-        found.table[["variant", "rule", "verdict", "lead_s", "false_per_hour"]],
+        found.table[list(loaded.SHORT["alarms"])],
         lambda: alarm_figure(found),
         lambda console: alarm_report.print_alarms(found, console),
     )
@@ -349,8 +354,8 @@ def calibrate(
     for what the files cannot tell.  table: the samples that were fitted.  summary: a row per
     parameter: value, low, high (5 % to 95 %), origin.  Raises Error.
     """
-    paths = [Path(f) for f in ([files] if isinstance(files, str | Path) else files)]
-    with _said(None):
+    paths = [Path(f) for f in many(files)]
+    with said(None):
         named = name or Path(output or paths[0]).name.split(".")[0]
         if output is None:
             known = read_prior(prior) if prior else None
@@ -372,13 +377,13 @@ def calibrate(
 
 def ladder(
     profile: Where,
-    levels: Sequence[int] = (1, 2, 4, 8, 16, 32, 64, 128),
+    levels: Sequence[int] | int | str = (1, 2, 4, 8, 16, 32, 64, 128),
     *,
     seeds: int = 10,
     limit: float = 1.2,
     audio: float | str | None = None,
     prompt: int | None = None,
-    chunk: Sequence[int] | None = None,
+    chunk: Sequence[int] | int | str | None = None,
     codec_cap: int | None = None,
     codec_queue: str | None = None,
     left_context: int | None = None,
@@ -400,11 +405,11 @@ def ladder(
         return value if value is None or isinstance(value, str) else f"{value}s"
 
     asked = dict(
-        levels=",".join(map(str, levels)), prompt=prompt, audio=text(audio), codec_cap=codec_cap,
-        chunk=None if chunk is None else ",".join(map(str, chunk)), codec_queue=codec_queue,
-        left_context=left_context, token_audio=text(token_audio),
+        levels=",".join(map(str, many(levels))), prompt=prompt, audio=text(audio),
+        chunk=None if chunk is None else ",".join(map(str, many(chunk))), codec_cap=codec_cap,
+        codec_queue=codec_queue, left_context=left_context, token_audio=text(token_audio),
     )  # fmt: skip
-    with _said(None):
+    with said(None):
         load, steps = climbing.read(Path(profile), asked)
         folder = None if out is None else RunFolder(Path(out), climbing.FILES, ())
         with climbing.progress(Console(stderr=True), not progress) as report:
@@ -428,27 +433,76 @@ def load(folder: Where) -> Answer[loaded.Study]:
     found: its kind, schema and JSON (``found.data``).  table and summary: as the command's
     function gives them, from the folder's files.  Raises Error.
     """
-    with _said(None):
+    with said(None):
         found = loaded.open_study(Path(folder))
-    return Answer(found.study, found.table, found.summary, found.figure, found.show)
+
+    def draw() -> Figure:
+        with said(None):
+            return found.figure()
+
+    return Answer(found.study, found.table, found.summary, draw, found.show)
+
+
+def runs(folder: Where = "runs") -> pd.DataFrame:
+    """What the folders under ``folder`` hold, as ``voicesim runs``.
+
+    A row per study, the latest first, with the fields of ``--json`` (written: a UTC time);
+    folders that cannot be read are last, each with its ``problem``.  Raises Error.
+    """
+    with said(None):
+        table = pd.DataFrame(listing(Path(folder)), columns=list(ROW))
+    return table.assign(written=pd.to_datetime(table["written"].astype(float), unit="s", utc=True))
 
 
 # --- shared -----------------------------------------------------------------------------------
 
 
+def run_answer(found: StudyResult) -> Answer[StudyResult]:
+    """The answer of a run or a replay."""
+    return Answer(
+        found,
+        found.replications,
+        summary_table(found.summary),
+        lambda: peak.draw(found.series, found.summary, found.context),
+        lambda console: print_report(found.summary, found.context, console, found.pools),
+    )
+
+
+def how_of(
+    workers: int | None, chunks: bool, engine: str, backend: str, address: str | None
+) -> How:
+    """How a run is played; raises ExperimentError for an unknown engine or an idle knob."""
+    if engine not in ("kernel", "reference"):
+        raise ExperimentError(f"engine: found {engine!r}; allowed: kernel, reference")
+    refuse(backend, workers, address)
+    return How(workers, chunks, engine, backend, address)
+
+
+def many(given: Any) -> Sequence[Any]:
+    """A list, or one of what it would hold."""
+    one = isinstance(given, str) or not isinstance(given, Iterable)
+    return [given] if one else list(given)
+
+
+def _lists(asked: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that are lists of texts, as lists."""
+    names = {"metrics", "margins", "variants", "sets"}
+    return {name: many(value) if name in names else value for name, value in asked.items()}
+
+
 def _read(
-    file: ScenarioFile | Where, sets: Sequence[str], seed: int | None,
+    file: ScenarioFile | Where, sets: Texts, seed: int | None,
     replications: int | None = None,
 ) -> ScenarioFile:  # fmt: skip
     if not isinstance(file, ScenarioFile):
-        return load_scenario(file, sets, seed, replications)
+        return load_scenario(file, many(sets), seed, replications)
     if sets or seed is not None or replications is not None:
         raise ExperimentError("sets, seed and replications go to voicesim.scenario.load instead")
     return file
 
 
 @contextmanager
-def _said(file: object) -> Iterator[None]:
+def said(file: object) -> Iterator[None]:
     """Errors as the commands say them: with the scenario's path where that is not in the text."""
     path = file.path if isinstance(file, ScenarioFile) else file
     try:

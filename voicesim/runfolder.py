@@ -6,8 +6,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import yaml
-
 import voicesim
 from voicesim.study import StudyResult
 
@@ -93,7 +91,6 @@ def write_results(result: StudyResult, folder: Path) -> None:
     }
     text = json.dumps(summary, indent=2, allow_nan=False)
     (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
-    resolved = yaml.safe_dump(result.file.resolved(), sort_keys=False, allow_unicode=True)
-    (folder / "scenario.yaml").write_text(resolved, encoding="utf-8")
+    (folder / "scenario.yaml").write_bytes(result.file.resolved_yaml())
     for name, table in (("series", result.series), ("replications", result.replications)):
         table.to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")

@@ -42,7 +42,7 @@ ELSEWHERE = {
     "azure", "burstgpt", "vidur", "mooncake", "tracev2", "servegen",  # test_request_traces.py
     "aiperf", "perf_summary", "perf_analyzer", "guidellm", "llmperf", "k6", "locust",
     "livekit", "pipecat",  # test_summaries.py, test_dialogues.py
-    "run_folder",  # tests/experiment/test_replay.py
+    "run_folder", "calls_csv",  # tests/experiment/test_replay.py
 }  # fmt: skip
 """Readers whose files, whole and broken, are in other tests."""
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from tests import small
 from tests.calibrate.test_request_traces import FILES
+from tests.test_fleet import FLEET, SHARES
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.cli import app
 from voicesim.experiment.replay import SECONDS_PER_TOKEN, calls_csv, recorded_calls
@@ -306,6 +307,64 @@ def test_an_older_run_folder_has_no_pauses(recorded, tmp_path):
     goes_on = (new["session"].shift(-1) == new["session"]).to_numpy()
     # from the next request and the end of the audio; network jitter may end it later
     np.testing.assert_allclose(old["think_s"][goes_on], new["think_s"][goes_on], atol=0.3)
+
+
+def test_the_calls_of_a_replay_are_replayed(recorded, tmp_path):
+    """The file that a replay writes, played and converted: the same calls to the bit."""
+    calls = recorded / "again" / "calls.csv"
+    done = command("replay", calls, "-s", recorded / "small.yaml", "--out", tmp_path / "run",
+                   "--replications", 2, "--workers", 1)  # fmt: skip
+    assert done.exit_code == 0, done.output
+    for name in ("sessions", "streams"):
+        first = table(recorded / "again", name, "base-1")
+        pd.testing.assert_frame_equal(first, table(tmp_path / "run", name, "base-1"))
+    assert command("replay", calls, "--convert", tmp_path / "out.csv").exit_code == 0
+    old, new = (pd.read_csv(path) for path in (calls, tmp_path / "out.csv"))
+    first = old["session"] != old["session"].shift()
+    assert (old["t_s"][first] == new["t_s"][first]).all()  # of later rows it is not used
+    pd.testing.assert_frame_equal(old.drop(columns="t_s"), new.drop(columns="t_s"))
+
+
+def test_calls_with_gaps_and_a_session_without_number(tmp_path):
+    text = (
+        "t_s,session,audio_s,think_s\n1,1234567,2,unknown\n9,1234567,unknown,0.5\n"
+        "9,1234567,3,0\n3,1234568,4,0\n5,unknown,1,0\n6,unknown,1,0\n"
+    )
+    found = recorded_calls([trace(tmp_path, text)]).table
+    assert list(found["session"]) == [0, 0, 0, 1, 2, 3]
+    assert list(found["t_s"]) == [1, 1, 1, 3, 5, 6]
+    np.testing.assert_array_equal(found["audio_s"], [2, np.nan, 3, 4, 1, 1])
+    np.testing.assert_array_equal(found["think_s"], [np.nan, 0.5, 0, 0, 0, 0])
+    with pytest.raises(CalibrationError, match=r"^trace:3: audio_s: found '-2'; must be a finite"):
+        recorded_calls([trace(tmp_path, "t_s,audio_s\n1,1\n2,-2\n")])
+    with pytest.raises(CalibrationError, match="tokens are decode steps"):
+        recorded_calls([trace(tmp_path, "t_s,tokens\n1,5\n")])
+
+
+def test_the_pools_of_a_run_are_replayed_together(tmp_path):
+    """Each pool has tables of its own; the callers are those of the whole, in order of arrival,
+    and go back to their pools, where they meet what they met."""
+    path = small.write(tmp_path, FLEET)
+    done = command("run", path, "--out", tmp_path / "run", "--replications", 2, "--workers", 1,
+                   "--set", "horizon=30s")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert len(list((tmp_path / "run" / "streams").iterdir())) == 2 * 2 * 3
+    done = command("replay", tmp_path / "run", "-s", path, "--run", "admit_all-1", "--out",
+                   tmp_path / "again", "--replications", 2, "--workers", 1, "--set",
+                   "horizon=30s")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    calls = recorded_calls([tmp_path / "run"], run="admit_all-1").table
+    starts = calls.groupby("session")["t_s"].first()
+    assert starts.is_monotonic_increasing and starts.nunique() == len(starts)
+    callers = 0
+    for pool in SHARES:
+        name = f"admit_all-1-{pool}"
+        first, second = (table(tmp_path / f, "streams", name) for f in ("run", "again"))
+        pd.testing.assert_frame_equal(first, second, check_exact=True)
+        callers += first["session"].nunique()
+    assert callers == len(starts)
+    with pytest.raises(CalibrationError, match="it holds: admit_all-0, admit_all-1, cap-0, cap-1"):
+        recorded_calls([tmp_path / "run"], run="admit_all-0-west")
 
 
 def test_the_example(tmp_path):

@@ -7,6 +7,7 @@ makes its absence a failure.
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,3 +105,14 @@ def test_prometheus_takes_the_series(written, promtool):
     row = listed.stdout.splitlines()[1].split()
     assert str(series) in row
     assert str(series * len(clock.scrapes(seen.bins))) in row
+
+
+def test_the_checks_insist_on_promtool_where_it_is(tmp_path):
+    """.ci/run with a promtool on the PATH, and a make that only says what it was asked."""
+    for name, text in (("promtool", ""), ("make", 'echo "$1 $VOICESIM_PROMTOOL"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    given = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    run = Path(__file__).parents[2] / ".ci" / "run"
+    done = subprocess.run([run], env=given, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["test 1", "lint 1"]

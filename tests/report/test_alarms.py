@@ -1,8 +1,11 @@
 """``voicesim alarms``: what a small peak says of its rules, what is kept, what is refused."""
 
 import json
+import math
 
 import matplotlib.image
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -57,10 +60,22 @@ def test_the_gap_warns_and_the_waiting_gauge_does_not(peak):
 
 def test_the_folder(peak):
     _, _, out, _ = peak
-    names = {"alarms.json", "alarms.png", "rules.yaml", "rules_test.yaml", "series.om", "runs"}
+    names = {"alarms.json", "alarms.parquet", "alarms.png", "rules.yaml", "rules_test.yaml",
+             "scenario.yaml", "series.om", "runs"}  # fmt: skip
     assert {p.name for p in out.iterdir()} == names
     assert len(list((out / "runs").iterdir())) == 12
     assert matplotlib.image.imread(out / "alarms.png").std() > 0.05
+    variants = json.loads((out / "alarms.json").read_text())["variants"]
+    rows = [(v, row) for v, of in variants.items() for row in of["rules"]]
+    table = pd.read_parquet(out / "alarms.parquet")
+    for cells, (variant, row) in zip(table.to_dict("records"), rows, strict=True):
+        assert (cells["variant"], cells["rule"]) == (variant, row["rule"])
+        assert [cells[f"episodes.{o}"] for o in row["episodes"]] == [*row["episodes"].values()]
+        known = [math.nan if x is None else x for x in row["leads_s"]]
+        np.testing.assert_array_equal(cells["leads_s"], known)
+        low, high = row["lead_range_s"] or (None, None)
+        assert math.isnan(cells["lead_low_s"]) if low is None else cells["lead_low_s"] == low
+        assert math.isnan(cells["lead_high_s"]) if high is None else cells["lead_high_s"] == high
     rules = yaml.safe_load((out / "rules.yaml").read_text())["groups"][0]
     assert rules["interval"] == "1s"
     assert [rule["alert"] for rule in rules["rules"]][:2] == ["Gap", "Waiting"]

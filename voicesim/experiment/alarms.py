@@ -74,10 +74,11 @@ class Backtest:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per variant and rule, as in alarms.json, the best of a variant first."""
+        """One row per variant and rule, the best of a variant first: the columns of alarms.json,
+        what is by outcome under dotted names, NaN for null."""
         return pd.DataFrame(
             [
-                {"variant": v, **_row(f)}
+                {"variant": v, **_cells(f)}
                 for v in dict.fromkeys(f.variant for f in self.findings)
                 for f in self.of(v)
             ]
@@ -126,6 +127,25 @@ def _row(f: Finding) -> dict[str, Any]:
         "false_per_hour": f.false_per_hour,
         "false_per_hour_low": f.false_range[0], "false_per_hour_high": f.false_range[1],
     }  # fmt: skip
+
+
+def _cells(f: Finding) -> dict[str, Any]:
+    """``_row`` as cells of a table: numbers and words, and the leads as a list."""
+    found: dict[str, Any] = {}
+    for name, value in _row(f).items():
+        if name == "lead_range_s":
+            found["lead_low_s"], found["lead_high_s"] = map(_number, value or (None, None))
+        elif name == "leads_s":
+            found[name] = [*map(_number, value)]
+        elif isinstance(value, dict):
+            found |= {f"{name}.{outcome}": n for outcome, n in value.items()}
+        else:
+            found[name] = _number(value) if value is None else value
+    return found
+
+
+def _number(x: float | None) -> float:
+    return math.nan if x is None else x
 
 
 def _finite(x: float | None) -> float | None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 import voicesim
 from voicesim.engine.profile import load_profile
@@ -228,8 +227,7 @@ class Comparison:
         for name, table in tables.items():
             content = table.to_parquet(index=False, compression="zstd")
             write_whole(folder / f"{name}.parquet", content)
-        resolved = yaml.safe_dump(self.file.resolved(), sort_keys=False, allow_unicode=True)
-        write_whole(folder / "scenario.yaml", resolved.encode())
+        write_whole(folder / "scenario.yaml", self.file.resolved_yaml())
         text = json.dumps(self.as_dict(), indent=2, allow_nan=False)
         write_whole(folder / "study.json", (text + "\n").encode())
 

@@ -25,6 +25,13 @@ REPLICATED = ("run", "compare", "gate")
 """The commands whose folders hold that table."""
 
 
+ROW = (
+    "folder", "kind", "schema", "title", "written", "variants", "replications", "headline",
+    "complete", "problem",
+)  # fmt: skip
+"""Fields of a row of a listing."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """command: that writes it.  version: newest that can be read.  headline: in a few words."""
@@ -123,12 +130,8 @@ class Study:
     def row(self) -> dict[str, Any]:
         """For a listing, as plain data; raises ExperimentError where the data make no sense."""
         try:
-            return {
-                "folder": self.folder.name, "kind": self.kind, "schema": self.schema,
-                "title": self.title, "written": self.written, "variants": self.variants,
-                "replications": self.replications, "headline": self.headline,
-                "complete": self.complete, "problem": None,
-            }  # fmt: skip
+            said = {name: getattr(self, name) for name in ROW[1:-1]}
+            return {"folder": self.folder.name, **said, "problem": None}
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             text = f"lacks {error}" if isinstance(error, KeyError) else str(error)
             raise ExperimentError(f"{self.file.name}: is no {self.schema}: {text}") from None

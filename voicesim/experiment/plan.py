@@ -232,6 +232,7 @@ def plan(
         write_whole(store.folder / "plan.json", (text + "\n").encode())
         content = found.table.to_parquet(index=False, compression="zstd")
         write_whole(store.folder / "judged.parquet", content)
+        write_whole(store.folder / "scenario.yaml", file.resolved_yaml())
     return found
 
 

@@ -51,6 +51,9 @@ def recorded_calls(
     Several files are laid on one clock: that of the calendar if all are dated, else they begin
     together.  Raises CalibrationError.
     """
+    if seconds_per_token is not None and not 0 < seconds_per_token < 60:
+        text = f"found {seconds_per_token:g}; must be over 0 and under 60"
+        raise CalibrationError("--seconds-per-token", None, text)
     found = [_read(path, run) for path in paths]
     _refuse_unknown(found, run)
     notes, parts = [], []

@@ -25,6 +25,7 @@ from voicesim.experiment.playing import (
 from voicesim.experiment.space import SettingError, Space
 from voicesim.experiment.vary import short
 from voicesim.experiment.work import jobs_of, model_version
+from voicesim.files import write_whole
 from voicesim.metrics.summary import aggregate
 from voicesim.scenario import Scenario, ScenarioFile, load
 from voicesim.scenario.units import BYTES, SECONDS
@@ -141,8 +142,9 @@ class Sweep:
         }
 
     def write(self, folder: Path) -> None:
-        """sweep.json, sweep.parquet (runs) and means.parquet."""
+        """sweep.json, sweep.parquet (runs), means.parquet and the resolved scenario."""
         write_tables(folder, {"sweep": self.runs, "means": self.means})
+        write_whole(folder / "scenario.yaml", self.file.resolved_yaml())
         write_json(folder / "sweep.json", self.as_dict())
 
 

@@ -26,6 +26,7 @@ from voicesim.experiment.playing import (
 )
 from voicesim.experiment.space import SettingError, Space
 from voicesim.experiment.work import jobs_of, model_version
+from voicesim.files import write_whole
 from voicesim.metrics.summary import interval
 from voicesim.scenario import ScenarioFile, load
 
@@ -127,8 +128,9 @@ class Tornado:
         }  # fmt: skip
 
     def write(self, folder: Path) -> None:
-        """tornado.json, tornado.parquet and runs.parquet."""
+        """tornado.json, tornado.parquet, runs.parquet and the resolved scenario."""
         write_tables(folder, {"tornado": self.table, "runs": self.runs})
+        write_whole(folder / "scenario.yaml", self.file.resolved_yaml())
         write_json(folder / "tornado.json", self.as_dict())
 
 

@@ -18,6 +18,7 @@ from voicesim.experiment.alarms import SHIPPED, Backtest, backtest
 from voicesim.experiment.backends import WorkerDied
 from voicesim.experiment.backtest import EARLY, LATE, MISSED, WARNED, Finding
 from voicesim.experiment.metrics import ExperimentError
+from voicesim.experiment.playing import write_tables
 from voicesim.experiment.work import Job
 from voicesim.files import write_whole
 from voicesim.metrics.prometheus import openmetrics, rules_file, rules_test, threshold
@@ -27,7 +28,10 @@ from voicesim.report.alarms_figure import alarms_figure
 from voicesim.scenario import ScenarioErrors, ScenarioFile, load, load_rules
 from voicesim.scenario.alarms import Alarm
 
-FILES = "alarms.json, alarms.png, rules.yaml, rules_test.yaml, series.om, runs/"
+FILES = (
+    "alarms.json, alarms.parquet, alarms.png, rules.yaml, rules_test.yaml, series.om, "
+    "scenario.yaml, runs/"
+)
 
 
 def alarms_command(
@@ -107,6 +111,8 @@ def write(answer: Backtest, folder: Path) -> None:
     }
     for name, text in texts.items():
         write_whole(folder / name, text.encode())
+    write_tables(folder, {"alarms": answer.table})
+    write_whole(folder / "scenario.yaml", answer.file.resolved_yaml())
     write_whole(folder / "alarms.png", alarms_figure(answer))
 
 

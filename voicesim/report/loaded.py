@@ -19,9 +19,16 @@ from voicesim.report.study_figures import differences_figure, plan_figure
 
 TABLES = {
     "run": "replications", "compare": "differences", "plan": "judged", "ladder": "levels",
-    "gate": "gate", "sweep": "means", "tornado": "tornado",
+    "gate": "gate", "sweep": "sweep", "tornado": "runs", "alarms": "alarms",
 }  # fmt: skip
 """The main table of each kind; another kind's is the first in the folder."""
+MEANS = {"sweep": "means", "tornado": "tornado"}
+"""Kinds whose summary is a table of its own."""
+SHORT = {
+    "gate": ("metric", "verdict", "failed"),
+    "alarms": ("variant", "rule", "verdict", "lead_s", "false_per_hour"),
+}
+"""Kinds whose summary is columns of the main table."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,8 @@ def open_study(folder: Path) -> Loaded:
     table = pd.read_parquet(found[0])
     try:
         summary = _summary(study, table)
+    except OSError as error:
+        raise ExperimentError(f"{error.filename}: cannot be read: {error.strerror}") from None
     except (LookupError, TypeError, AttributeError) as error:
         raise ExperimentError(f"{study.file}: is no {study.schema}: {error!r}") from None
     return Loaded(study, table, summary, lambda: _figure(study, table))
@@ -62,7 +71,9 @@ def _summary(study: Study, table: pd.DataFrame) -> pd.DataFrame:
         return plan_summary(table)
     if study.kind == "ladder":
         return ladder_summary(data)
-    return table[["metric", "verdict", "failed"]] if study.kind == "gate" else table
+    if study.kind in MEANS:
+        return pd.read_parquet(study.folder / f"{MEANS[study.kind]}.parquet")
+    return table[list(SHORT[study.kind])] if study.kind in SHORT else table
 
 
 def _figure(study: Study, table: pd.DataFrame) -> Figure:

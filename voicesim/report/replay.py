@@ -37,6 +37,7 @@ def replay_command(
     replications: int | None,
     how: How,
     quiet: bool,
+    as_json: bool = False,
 ) -> int:
     """Replay recorded files; returns the exit code (0, 1 workers lost, 2 for bad input,
     130 when interrupted).
@@ -65,16 +66,27 @@ def replay_command(
         print(problem, file=sys.stderr)
         return 2
     try:
-        (folder.path / CALLS).write_bytes(calls_csv(calls))
-        given = {name: value for name, value in knobs.items() if value is not None}
-        change = _recorded(calls, folder.path / CALLS, given)
-        study = checked(load(scenario, sets, seed, replications, change))
-        notes = [*calls.notes, *_played(study.variants[study.baseline], calls)]
+        study, notes = playable(calls, folder.path, scenario, knobs, sets, seed, replications)
     except (ScenarioErrors, ModelError, CalibrationError) as found:
         folder.discard()
         print(found, file=sys.stderr)
         return 2
-    return play_and_show(_named(study), folder, shown, how, quiet, notes)
+    return play_and_show(study, folder, shown, how, quiet, notes, as_json)
+
+
+def playable(
+    calls: Calls, folder: Path, scenario: Path, knobs: dict[str, float | None],
+    sets: Sequence[str], seed: int | None, replications: int | None,
+) -> tuple[ScenarioFile, list[str]]:  # fmt: skip
+    """The scenario with these calls, which are written to ``folder``, and what was assumed.
+
+    Raises ScenarioErrors, ModelError; CalibrationError if no call is left.
+    """
+    (folder / CALLS).write_bytes(calls_csv(calls))
+    given = {name: value for name, value in knobs.items() if value is not None}
+    change = _recorded(calls, folder / CALLS, given)
+    study = checked(load(scenario, sets, seed, replications, change))
+    return _named(study), [*calls.notes, *_played(study.variants[study.baseline], calls)]
 
 
 def _convert(calls: Calls, target: Path, quiet: bool) -> int:

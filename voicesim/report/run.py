@@ -44,6 +44,7 @@ def run_command(
     replications: int | None,
     how: How,
     quiet: bool,
+    as_json: bool = False,
 ) -> int:
     """Run a scenario file; returns the exit code (0, 1 workers lost, 2 for bad input, 130 when
     interrupted)."""
@@ -55,14 +56,14 @@ def run_command(
     except (ScenarioErrors, ModelError, FolderError, ExperimentError) as problem:
         print(problem, file=sys.stderr)
         return 2
-    return play_and_show(study, folder, shown, how, quiet)
+    return play_and_show(study, folder, shown, how, quiet, (), as_json)
 
 
 def play_and_show(
     study: ScenarioFile, folder: RunFolder, shown: Path, how: How, quiet: bool,
-    notes: Sequence[str] = (),
+    notes: Sequence[str] = (), as_json: bool = False,
 ) -> int:  # fmt: skip
-    """Play a study, publish its folder and print it; returns the exit code.
+    """Play a study, publish its folder and print it (or its summary.json); returns the exit code.
 
     shown: the folder as the user named it.  notes: assumptions to keep and print with the model's.
     """
@@ -85,9 +86,13 @@ def play_and_show(
         print("interrupted before any run was finished; nothing was kept", file=sys.stderr)
         return 130
     target = folder.publish()
-    print_report(result.summary, result.context, console, result.pools)
+    if as_json:
+        print((target / "summary.json").read_text(encoding="utf-8"), end="")
+    else:
+        print_report(result.summary, result.context, console, result.pools)
     did = "replaced the run in" if folder.replaces else "wrote"
-    console.print(f"{did} {shown}/ (summary.json, scenario.yaml, peak.png, tables in Parquet)")
+    if not as_json:
+        console.print(f"{did} {shown}/ (summary.json, scenario.yaml, peak.png, tables in Parquet)")
     if not result.complete:
         _say_what_is_missing(result, target)
         return 130

@@ -48,7 +48,7 @@ def sweep_command(
         console = terminal.console()
         print_sweep(found, console)
         figures = "".join(f", {m}.png" for m in found.metrics if len(found.varied) in (1, 2))
-        files = f"sweep.json, sweep.parquet, means.parquet{figures}, runs/"
+        files = f"sweep.json, sweep.parquet, means.parquet, scenario.yaml{figures}, runs/"
         console.print(f"wrote {folder}/ ({files})", highlight=False)
     return 0
 

@@ -52,7 +52,7 @@ def tornado_command(
     elif not quiet:
         console = terminal.console()
         print_tornado(found, console)
-        files = "tornado.json, tornado.parquet, runs.parquet, tornado.png, runs/"
+        files = "tornado.json, tornado.parquet, runs.parquet, tornado.png, scenario.yaml, runs/"
         console.print(f"wrote {folder}/ ({files})", highlight=False)
     return 0
 

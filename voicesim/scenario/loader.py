@@ -69,6 +69,11 @@ class ScenarioFile:
         """Each variant in full, all defaults written out, as plain data for YAML."""
         return {name: scenario.resolved() for name, scenario in self.variants.items()}
 
+    def resolved_yaml(self) -> bytes:
+        """``resolved`` as the scenario.yaml of a folder."""
+        text = yaml.safe_dump(self.resolved(), sort_keys=False, allow_unicode=True)
+        return str(text).encode()
+
 
 def load(
     path: str | FilePath,

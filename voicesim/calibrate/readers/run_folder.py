@@ -1,13 +1,15 @@
 """A folder that ``voicesim run`` wrote: its tables ``sessions/`` and ``streams/``.
 
-One run of it is read at a time: a variant and a replication.
+One run of it is read at a time: a variant and a replication, of all its pools.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import yaml
 
 from voicesim.calibrate.errors import CalibrationError
@@ -24,18 +26,20 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, run: str | None = None) -> Measured:
     """Requests of a run, by default the baseline's first; arrival_s is when each was requested.
+    Several pools are put together: their sessions are numbered through.
 
     run: VARIANT-REPLICATION.  audio_s, prompt_tokens (without the shared prefix) and think_s are
     what the caller brought, to the bit.  A session without a stream (it still waited when the run
     ended) is not there.
     """
-    names = _runs(path)
-    if run is not None and run not in names:
+    runs = _runs(path)
+    names = list(runs)
+    if run is not None and run not in runs:
         known = ", ".join(names)
         raise CalibrationError(path.name, None, f"holds no run {run!r}; it holds: {known}")
     chosen = run or names[0]
-    streams = _parquet(path / "streams" / f"{chosen}.parquet")
-    sessions = _parquet(path / "sessions" / f"{chosen}.parquet")
+    streams = _parquet(runs[chosen])
+    sessions = _parquet([path / "sessions" / file.name for file in runs[chosen]])
     streams = streams.sort_values(["session", "utterance"], kind="stable", ignore_index=True)
     arrival = sessions.set_index("session")["arrival_s"]
     first = streams["utterance"] == 0
@@ -49,14 +53,14 @@ def read(path: Path, run: str | None = None) -> Measured:
         "ttfa_s": streams["started_s"] - streams["requested_s"],
         "latency_s": streams["settled_s"] - streams["requested_s"],
         "audio_s": streams["audio_s"],
-        "prompt_tokens": streams["prompt_tokens"] - _prefix(path, chosen.rpartition("-")[0]),
+        "prompt_tokens": streams["prompt_tokens"] - _prefix(path, str(streams["variant"].iloc[0])),
         "think_s": streams.get("think_s", nan),
         "ok": streams["outcome"].astype(str) == "completed",
         "cancelled": streams["outcome"].astype(str) == "abandoned",
     }
     requests = table(REQUESTS, rows)
     if requests is None:
-        raise CalibrationError(f"{path.name}/streams/{chosen}.parquet", None, "holds no stream")
+        raise CalibrationError(f"{path.name}/streams", None, f"run {chosen} holds no stream")
     others = [name for name in names if name != chosen]
     return Measured(
         path.name,
@@ -68,22 +72,25 @@ def read(path: Path, run: str | None = None) -> Measured:
     )
 
 
-def _runs(path: Path) -> list[str]:
-    """Names of the runs, the baseline's first."""
-    names = sorted(p.stem for p in (path / "streams").glob("*.parquet"))
-    if not names:
+def _runs(path: Path) -> dict[str, list[Path]]:
+    """The runs by name, VARIANT-REPLICATION, with the files of their streams, a pool each; the
+    baseline's first.  Files without a row are left out."""
+    files = sorted((path / "streams").glob("*.parquet"))
+    if not files:
         raise CalibrationError(path.name, None, "streams/ holds no Parquet file")
     try:
         order = list(json.loads((path / "summary.json").read_text())["variants"])
     except (OSError, ValueError, KeyError, TypeError):
         order = []
-
-    def place(name: str) -> tuple[int, str, int]:
-        variant, _, replication = name.rpartition("-")
-        rank = order.index(variant) if variant in order else len(order)
-        return rank, variant, int(replication) if replication.isdigit() else 0
-
-    return sorted(names, key=place)
+    found: dict[tuple[int, str, int], list[Path]] = {}
+    for file in files:
+        first = _columns(file, ["variant", "replication"]).head(1)
+        for variant, replication in first.itertuples(index=False):
+            rank = order.index(variant) if variant in order else len(order)
+            found.setdefault((rank, str(variant), int(replication)), []).append(file)
+    if not found:
+        raise CalibrationError(f"{path.name}/streams", None, "holds no stream")
+    return {f"{v}-{r}": found[rank, v, r] for rank, v, r in sorted(found)}
 
 
 def _prefix(path: Path, variant: str) -> int:
@@ -106,13 +113,29 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def _parquet(path: Path) -> pd.DataFrame:
-    name = f"{path.parent.name}/{path.name}"
+def _parquet(files: Sequence[Path]) -> pd.DataFrame:
+    """The rows of all files of one table."""
+    parts = [_columns(file, None) for file in files]
+    for file, part in zip(files, parts, strict=True):
+        for column in COLUMNS[file.parent.name]:
+            if column not in part:
+                raise CalibrationError(_name(file), None, f"column {column!r} is missing")
+    return pd.concat(parts, ignore_index=True)
+
+
+def _columns(file: Path, names: list[str] | None) -> pd.DataFrame:
+    """Some columns of a Parquet file (None: all)."""
     try:
-        found = pd.read_parquet(path)
+        if names is not None:
+            for name in names:
+                if name not in pq.read_schema(file).names:
+                    raise CalibrationError(_name(file), None, f"column {name!r} is missing")
+        return pd.read_parquet(file, columns=names)
+    except CalibrationError:
+        raise
     except (OSError, ValueError) as error:
-        raise CalibrationError(name, None, f"cannot be read as Parquet: {error}") from error
-    for column in COLUMNS[path.parent.name]:
-        if column not in found:
-            raise CalibrationError(name, None, f"column {column!r} is missing")
-    return found
+        raise CalibrationError(_name(file), None, f"cannot be read as Parquet: {error}") from error
+
+
+def _name(file: Path) -> str:
+    return f"{file.parent.name}/{file.name}"
