@@ -21,10 +21,6 @@ from rich.console import Console
 
 from voicesim.calibrate import CalibrationError, describe
 from voicesim.calibrate.describe import quantities
-from voicesim.calibrate.figure import fit_figure
-from voicesim.calibrate.prior import read_prior
-from voicesim.calibrate.run import calibrate as fitted
-from voicesim.calibrate.run import calibrate_into as fitted_into
 from voicesim.engine.profile import Profile, ProfileError
 from voicesim.engine.spec import NoProgressError
 from voicesim.experiment import ladder as ladders
@@ -53,6 +49,7 @@ from voicesim.report import compare_figure, loaded, studies, sweep_figure, torna
 from voicesim.report import figure as peak
 from voicesim.report import ladder as climbing
 from voicesim.report.alarms_figure import draw as alarm_figure
+from voicesim.report.calibrate import calibrated
 from voicesim.report.ladder_figure import draw as ladder_figure
 from voicesim.report.plan import Shown, print_plan
 from voicesim.report.run import How, play
@@ -346,31 +343,34 @@ def calibrate(
     output: Where | None = None,
     token_audio_s: float | None = None,
     prior: str | None = None,
+    reply: float | str | None = None,
+    chunk: str | None = None,
+    loads: str | None = None,
 ) -> Answer[Profile]:
-    """Fit a profile to measured CSV files, as ``voicesim calibrate``.
+    """Fit a profile to measured files, as ``voicesim calibrate``.
 
     name: of the profile, default from the output's, else the first file's.  output: profile to
     write (YAML).  token_audio_s: seconds of audio per decode step.  prior: gpu=NAME,model=NAME,
-    for what the files cannot tell.  table: the samples that were fitted.  summary: a row per
+    for what the files cannot tell.  reply, chunk, loads: of aggregates, where the files do not say
+    them: mean reply ("4s", or tokens), chunks ("4,8,25", "all"), loads ("1,2,4", "2.5/s").
+    table: the samples, or figures, that were fitted.  summary: a row per
     parameter: value, low, high (5 % to 95 %), origin.  Raises Error.
     """
     paths = [Path(f) for f in many(files)]
     with said(None):
-        named = name or Path(output or paths[0]).name.split(".")[0]
-        if output is None:
-            known = read_prior(prior) if prior else None
-            profile, samples = fitted(paths, named, token_audio_s, known)
-        else:
-            profile, samples = fitted_into(paths, Path(output), named, token_audio_s, prior)
+        about = dict(reply=None if reply is None else str(reply), chunk=chunk, loads=loads)
+        target = None if output is None else Path(output)
+        fitted = calibrated(paths, target, name, token_audio_s, prior, None, about)
+    profile = fitted.profile
     rows = [
         {"parameter": n, "value": q.value, "low": q.low, "high": q.high, "origin": q.origin}
         for n, q in quantities(profile)
     ]
     return Answer(
         profile,
-        samples,
+        fitted.table,
         pd.DataFrame(rows),
-        lambda: fit_figure(profile, samples),
+        fitted.draw,
         lambda console: console.print(describe(profile), markup=False, highlight=False),
     )
 

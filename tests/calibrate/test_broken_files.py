@@ -43,6 +43,7 @@ ELSEWHERE = {
     "aiperf", "perf_summary", "perf_analyzer", "guidellm", "llmperf", "k6", "locust",
     "livekit", "pipecat",  # test_summaries.py, test_dialogues.py
     "run_folder", "calls_csv",  # tests/experiment/test_replay.py
+    "measure_folder",  # tests/calibrate/test_measure_folder.py
 }  # fmt: skip
 """Readers whose files, whole and broken, are in other tests."""
 

@@ -13,6 +13,7 @@ from composed import (
     OMNI_SUMMARY,
     SGLANG,
     VLLM,
+    WAITING,
     dump,
     lines,
     nari,
@@ -58,6 +59,7 @@ def test_vllm_aggregates_are_in_milliseconds(tmp_path):
             ("client_queue_s", "mean"): 0.0015,
             ("throughput_requests", "mean"): 10.0,
             ("throughput_tokens", "mean"): 80.0,
+            ("requests", "total"): 2.0,
             ("requests_running", "max"): 2.0,
         }
     )
@@ -236,6 +238,7 @@ def test_sglang_serving_with_its_bare_infinity(tmp_path):
             ("itl_s", "p95"): 0.01875,
             ("throughput_requests", "mean"): 12.5,
             ("throughput_tokens", "mean"): 1000.0,
+            ("requests", "total"): 160.0,
             ("requests_running", "mean"): 15.75,
         }
     )
@@ -276,6 +279,7 @@ def test_sglang_omni_continuity_is_in_percent(tmp_path):
         ("ttfa_s", "p95"): 0.75,
         ("underrun_b_s", "p95"): 0.125,
         ("throughput_requests", "mean"): 9.25,
+        ("requests", "total"): 50.0,
     }
     with pytest.raises(CalibrationError, match="c50: found 101; percent goes to 100"):
         measured(tmp_path, json.dumps({**OMNI_SUMMARY, "c50": 101}))
@@ -460,10 +464,10 @@ def test_calibrate_says_what_each_file_tells(tmp_path, monkeypatch):
 
 def test_nothing_to_fit_is_one_clear_error_after_the_statements(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "o.json").write_text(json.dumps(OMNI))
+    (tmp_path / "o.json").write_text(WAITING)
     done = CliRunner().invoke(app, ["calibrate", "o.json", "-o", "p.yaml"])
     assert done.exit_code == 2
-    assert "limit: decode and codec cost cannot be told apart" in done.stdout
+    assert "limit: step times: scraped aggregates" in done.stdout
     assert done.stderr.startswith("o.json: holds no step times: nothing to fit a step cost to;")
     assert "--save-detailed" in done.stderr and done.stderr.count("\n") == 1
     assert not (tmp_path / "p.yaml").exists()

@@ -156,6 +156,13 @@ Method,Name,Error,Occurrences,First Seen,Last Seen
 POST,/v1/audio/speech,"HTTPError(503, busy)",3,1,2
 """
 
+GUIDELLM_TWO = """\
+Run Info,Benchmark,Timings,Request Counts,Request Latency,Time to First Token
+Run ID,Strategy,Duration,Successful,Successful Sec Mean,Successful ms Mean
+,,Sec,,,
+7b1c,concurrent,60.2,742,1.263,131.5
+"""
+
 CURVES = {
     "GenAI-Perf csv": (GENAI_CSV, [
         ("ttft_s", "mean", NAN, 0.13152), ("ttft_s", "p99", NAN, 0.3014),
@@ -172,6 +179,8 @@ CURVES = {
         ("latency_s", "mean", NAN, 1.25), ("latency_s", "std", NAN, 0.5),
         ("ttft_s", "median", NAN, 0.1315), ("ttft_s", "min", NAN, 0.001),
         ("ttft_s", "p99", NAN, 0.01), ("ttft_s", "max", NAN, 0.011)]),
+    "GuideLLM csv, statistic beside the unit": (GUIDELLM_TWO, [
+        ("latency_s", "mean", NAN, 1.263), ("ttft_s", "mean", NAN, 0.1315)]),
     "LLMPerf flat": (json.dumps(FLAT, indent=4), [
         ("ttft_s", "p50", 16, 0.5), ("ttft_s", "std", 16, 0.125), ("prompt_tokens", "min", 16, 550),
         ("throughput_tokens", "mean", 16, 124), ("throughput_requests", "mean", 16, 0.5)]),
@@ -337,6 +346,22 @@ BROKEN = {
         "holds no sample that is known",
     ),
     "locust": (HISTORY.replace("2310", "slow"), "t:4: 90%: found 'slow'"),
+    "locust, comma": (
+        HISTORY.replace(",1700,1850", ',"1,700",1850'),
+        "t:4: 50%: '1,700' has thousands commas; write plain numbers",
+    ),
+    "locust, comma in a cell that is not used": (
+        HISTORY.replace(",1731.2,", ',"1,731.2",'),
+        "t:4: Total Average Response Time: '1,731.2' has thousands commas",
+    ),
+    "k6, comma": (
+        K6.replace("600.0", '"1,600.0"'),
+        "t:6: metric_value: '1,600.0' has thousands commas",
+    ),
+    "guidellm, no unit": (
+        GUIDELLM_TWO.replace("Successful Sec Mean", "Successful"),
+        "t:2: Request Latency: unknown unit none",
+    ),
     "locust, short": (STATS.replace(",3100", ""), "t:2: row has 13 of 14 fields"),
     "locust, empty": (STATS.splitlines()[0] + "\n", "t:1: has a header but no rows"),
 }

@@ -101,12 +101,12 @@ def _levels(title: str, levels: list[HeldOut]) -> list[str]:
 def _points(points: list[Point]) -> list[str]:
     if not points:
         return []
-    lines = ["  published figures against simulated runs (held out: of a fit without that load):"]
+    lines = ["  measured figures against simulated runs (held out: of a fit without that load):"]
     for p in points:
         what = f"{p.run + ', ' if p.run else ''}{p.load:g}: {p.metric} {p.stat}"
         mark = "held out" if p.held_out else ""
         lines.append(
-            f"    {what:34s} published {p.measured:>9.4g}  predicted {p.predicted:>9.4g}  "
+            f"    {what:34s} measured {p.measured:>9.4g}  predicted {p.predicted:>9.4g}  "
             f"{p.error:+7.1%}  {mark}".rstrip()
         )
     return lines

@@ -25,16 +25,32 @@ def calibrate(
     prior: Prior | None = None,
     say: Callable[[str], None] | None = None,
 ) -> tuple[Profile, pd.DataFrame]:
-    """Profile fitted to the files, and the samples it was fitted to.
+    """``fit`` of the files, each read by ``read_all``."""
+    return fit(read_all(files, say), name, token_audio_s, prior, say)
 
-    token_audio_s: seconds of audio per decode step.  prior: a model, and its card, for memory and
-    for what the samples cannot tell.  say: told of each file, when it is read, what it is.
-    """
+
+def read_all(files: list[Path], say: Callable[[str], None] | None = None) -> list[Measured]:
+    """Read files.  say: told of each, when it is read, what it is."""
     measured = []
     for path in files:
         measured.append(read(path))
         if say is not None:
             say(statement(measured[-1]))
+    return measured
+
+
+def fit(
+    measured: list[Measured],
+    name: str,
+    token_audio_s: float | None = None,
+    prior: Prior | None = None,
+    say: Callable[[str], None] | None = None,
+) -> tuple[Profile, pd.DataFrame]:
+    """Profile fitted to what was read, and the samples it was fitted to.
+
+    token_audio_s: seconds of audio per decode step.  prior: a model, and its card, for memory and
+    for what the samples cannot tell.  say: told what chunks tell.  Raises CalibrationError.
+    """
     token_audio_s = token_audio_s or (prior.model.token_audio_s if prior else None)
     learned = learn_all(measured, token_audio_s)
     if learned is not None:
@@ -71,46 +87,35 @@ def run_calibrate(
     figure: Path | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Profile:
-    """The profile of ``calibrate_into``; of the prior alone where no file is given.
-
-    Raises ValueError and CalibrationError.
-    """
-    if not files:
-        return _roofline(output, name, token_audio_s, prior, figure)
-    return calibrate_into(files, output, name, token_audio_s, prior, figure, say)[0]
-
-
-def calibrate_into(
-    files: list[Path],
-    output: Path,
-    name: str | None = None,
-    token_audio_s: float | None = None,
-    prior: str | None = None,
-    figure: Path | None = None,
-    say: Callable[[str], None] | None = None,
-) -> tuple[Profile, pd.DataFrame]:
     """Calibrate and write ``output`` (all of it or nothing), and a PNG if ``figure`` is given.
 
-    Raises ValueError, and CalibrationError before any work if either file could not be written.
+    The profile is of the prior alone where no file is given.  Raises ValueError, and
+    CalibrationError before any work if either file could not be written.
     """
+    if not files:
+        return write_roofline(output, name, token_audio_s, prior, figure)
     output, files = Path(output), [Path(f) for f in files]
-    check_target(output, files)
+    check_targets(files, output, figure)
     known = None if prior is None else read_prior(prior)
-    if figure is not None:
-        figure = Path(figure)
-        check_target(figure, files)
-        if figure.resolve() == output.resolve():
-            raise CalibrationError(str(figure), None, "is also the profile; give it another name")
     profile, samples = calibrate(files, name or output.stem, token_audio_s, known, say)
     write_atomically(output, dump_profile(profile).encode())
     if figure is not None:
         from voicesim.calibrate.figure import draw  # matplotlib is slow to import
 
-        write_atomically(figure, draw(profile, samples))
-    return profile, samples
+        write_atomically(Path(figure), draw(profile, samples))
+    return profile
 
 
-def _roofline(
+def check_targets(files: list[Path], output: Path | None, figure: Path | None) -> None:
+    """Refuse, before any work, a profile or a picture that could not be written."""
+    for path in (output, figure):
+        if path is not None:
+            check_target(path, files)
+    if figure is not None and output is not None and figure.resolve() == output.resolve():
+        raise CalibrationError(str(figure), None, "is also the profile; give it another name")
+
+
+def write_roofline(
     output: Path,
     name: str | None,
     token_audio_s: float | None,
@@ -131,8 +136,7 @@ def _roofline(
 def step_samples(measured: list[Measured], of_chunks: pd.DataFrame | None) -> pd.DataFrame:
     """All step samples of the files, those read off chunk timelines included.
 
-    Fits of curves (``Measured.curve``) begin here too.  Raises CalibrationError if there is
-    nothing to fit.
+    Raises CalibrationError if there is nothing to fit.
     """
     parts = [m.samples for m in measured if m.samples is not None]
     parts += [] if of_chunks is None else [of_chunks]

@@ -39,39 +39,49 @@ def calibrate(
     figure: Annotated[
         Path | None, typer.Option(help="Picture of points, curve and residuals (PNG).")
     ] = None,
+    reply: Annotated[
+        str | None,
+        typer.Option(metavar="4s|200", help="Mean reply, where aggregates do not say: s, tokens."),
+    ] = None,
+    chunk: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Chunks behind aggregates: 4,8,16,25 (tokens), or all."),
+    ] = None,
+    loads: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Of aggregates that state none: 8 in flight, 2.5/s."),
+    ] = None,
 ) -> None:
     """Fit a profile to measurements, with intervals, origins and held-out errors."""
     # The fit's matrices are tall and thin: threads only wait for each other, badly so on a busy
     # machine.  Read by numpy's library when it is first imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from voicesim.calibrate import CalibrationError, describe, run_calibrate
+    from voicesim.calibrate import CalibrationError, describe
     from voicesim.calibrate.dialogue import conclusion, only_dialogues
     from voicesim.calibrate.run import statement
-    from voicesim.experiment.accuracy import run_ladder
     from voicesim.experiment.published import is_ladder
+    from voicesim.report.calibrate import calibrate_command
 
     seconds = seconds_of("--token-audio", token_audio)
     try:
+        about = dict(reply=reply, chunk=chunk, loads=loads)
         of_ladder = files is not None and len(files) == 1 and is_ladder(files[0])
         talks = None if of_ladder else only_dialogues(files or [])
         if talks is not None:
-            if (name, seconds, prior, figure) != (None, None, None, None):
+            if (name, seconds, prior, figure) != (None,) * 4 or any(about.values()):
                 raise ValueError("conversations hold no step times: give no option of a profile")
             typer.echo("\n".join([*map(statement, talks), "", conclusion(talks)]))
             return
         if output is None:
             raise ValueError("--output: is missing; name the profile to write: -o profile.yaml")
-        if files and of_ladder:
-            if (name, seconds, prior, figure) != (None, None, None, None):
-                raise ValueError("a ladder states its own settings: give --output only")
-            profile = run_ladder(files[0], output)
-        else:
-            profile = run_calibrate(files or [], output, name, seconds, prior, figure, typer.echo)
+        profile = calibrate_command(
+            files or [], output, name, seconds, prior, figure, about, typer.echo
+        )
     except (CalibrationError, ValueError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
     typer.echo(describe(profile))
-    typer.echo(f"wrote {output}")
+    typer.echo(f"wrote {output}" + ("" if figure is None else f" and {figure}"))
 
 
 @app.command(rich_help_panel="Measure and calibrate")

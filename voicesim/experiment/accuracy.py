@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from voicesim.calibrate.output import check_target, write_atomically
-from voicesim.engine.profile import Point, Profile, dump_profile
+from voicesim.engine.profile import Point, Profile
 from voicesim.experiment.curve import fit_ladder
 from voicesim.experiment.predicted import points
-from voicesim.experiment.published import Ladder, read_ladder
+from voicesim.experiment.published import Ladder
 from voicesim.experiment.served import WITHIN
 
 MISS = 0.20
@@ -50,14 +49,6 @@ def calibrate_ladder(ladder: Ladder) -> Profile:
     assert profile.fit is not None
     report = profile.fit.model_copy(update={"points": found})
     return profile.model_copy(update={"fit": report})
-
-
-def run_ladder(file: Path, output: Path) -> Profile:
-    """Read a published ladder, fit it and write its profile.  Raises CalibrationError."""
-    check_target(output, [file])
-    profile = calibrate_ladder(read_ladder(file))
-    write_atomically(output, dump_profile(profile).encode())
-    return profile
 
 
 def rows(ladder: Ladder, profile: Profile) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ A weak pull towards the starting value decides what the figures do not; such par
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -57,6 +57,9 @@ def fit_ladder(ladder: Ladder, without: Collection[float] = ()) -> Profile:
         beginnings = [start, {**start, **_by_the_codec(ladder, start, levels)}]
         tries = [_solve(ladder, Shape((), rest), figures, begin) for begin in beginnings]
         best, why = min(tries, key=lambda t: t.cost), "two stages: a line in streams, and the codec"
+    elif len(levels) == 1:
+        best = _solve(ladder, Shape(tuple(levels), rest), figures, start)
+        why = "one load: how the step grows cannot be told; the same time at every batch"
     elif ladder.kind == "poisson" or len(levels) < 3 or None in {_step(ladder, c) for c in levels}:
         norms = NORMS if len(levels) >= 3 else (1,)
         tries = [_solve(ladder, Shape((), rest, norm), figures, start) for norm in norms]
@@ -236,12 +239,11 @@ def _finish(
     profile = profile_of(ladder, solved.shape, solved.x)
     streams = levels
     if ladder.kind == "poisson":
-        busy = predict(ladder, profile, figures)
-        late = {
-            f.level: v * f.level
-            for f, v in zip(figures, busy, strict=True)
-            if f.metric == "latency"
-        }
+        timed = [f for f in figures if f.metric == "latency"] or [
+            replace(f, metric="latency", stat="mean") for f in figures
+        ]
+        each = predict(ladder, profile, timed)
+        late = {f.level: v * f.level for f, v in zip(timed, each, strict=True)}
         streams = sorted(round(v, 1) for v in late.values())
     weak = [
         name
@@ -252,7 +254,7 @@ def _finish(
     profile = marked(profile, low, high, weak)
     return profile.model_copy(
         update={
-            "about": About(**{n: ladder.text(n) for n in ("model", "gpu", "stack", "version")}),
+            "about": About(**{n: ladder.setting(n) for n in ("model", "gpu", "stack", "version")}),
             "range": Range(
                 batch=(max(streams[0], 1.0), streams[-1]),
                 context_tokens=(0.0, 0.0),

@@ -26,7 +26,7 @@ def predict(
             if (f.run, f.level, seed) not in runs:
                 load = ladder.load(profile, f.run, f.level)
                 runs[f.run, f.level, seed] = serve(
-                    load, ladder.kind, f.level, seed, least, ladder.requests
+                    load, ladder.kind, f.level, seed, least, ladder.requests(f.run, f.level)
                 )
     after = ladder.after_first
     return np.array(

@@ -117,9 +117,10 @@ class Ladder:
         return self.setting("rtf") == "after_first"
 
     @property
-    def prior(self) -> Prior:
-        """What the data sheets say of its model and card."""
-        return Prior(find_model(self.text("model")), find_gpu(self.text("gpu")))
+    def prior(self) -> Prior | None:
+        """What the data sheets say of its model and card; None if no model is named."""
+        model, gpu = self.setting("model"), self.setting("gpu")
+        return Prior(find_model(model), find_gpu(gpu) if gpu else None) if model else None
 
     @property
     def played(self) -> PlayedAs:
@@ -153,10 +154,9 @@ class Ladder:
         """Mean decode steps of a reply."""
         return self._load_audio() / (self.token_audio_s or 1.0)
 
-    @property
-    def requests(self) -> int:
+    def requests(self, run: str, level: float) -> int:
         """Requests of a closed loop that ends; 0 if it goes on."""
-        return int(float(self.setting("requests") or 0))
+        return int(float(self.setting("requests", run, level) or 0))
 
     def _load_audio(self) -> float:
         return float(self.setting("reply_audio_s") or self.setting("reply_tokens") or 0)

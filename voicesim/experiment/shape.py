@@ -40,10 +40,12 @@ def profile_of(ladder: Ladder, shape: Shape, x: np.ndarray) -> Profile:
     steep, knee = q.get(PREFILL), None
     if steep is not None:
         knee = int(max(ladder.levels)) if ladder.kind != "poisson" else None
+    prior = ladder.prior
+    known = {} if prior is None else prior.parameters
     decode = DecodeCost(
         norm="inf" if shape.norm == 0 else shape.norm,  # type: ignore[arg-type]
         memory_s=q.get("memory_s", zero),
-        memory_per_kv_token_s=ladder.prior.parameters.get("memory_per_kv_token_s", zero),
+        memory_per_kv_token_s=known.get("memory_per_kv_token_s", zero),
         compute_per_token_s=q.get(COMPUTE, zero),
         prefill_per_token_s=steep if knee is not None else None,
         prefill_from_tokens=knee,
@@ -61,7 +63,7 @@ def profile_of(ladder: Ladder, shape: Shape, x: np.ndarray) -> Profile:
         decode=decode,
         codec=codec,
         request_s=q.get("request_s"),
-        memory=ladder.prior.memory,
+        memory=None if prior is None else prior.memory,
     )
 
 

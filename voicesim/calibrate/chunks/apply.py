@@ -38,7 +38,7 @@ def _frame_duration(table: pd.DataFrame, file: str) -> float:
     if each.empty:
         message = (
             "audio_s is in seconds, decoding in frames: give the audio of a decode step "
-            "(--token-audio 80ms) or a known --model"
+            "(--token-audio 80ms) or a known model (--prior model=NAME)"
         )
         raise CalibrationError(file, None, message)
     return float(np.median(each))

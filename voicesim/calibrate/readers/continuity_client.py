@@ -50,6 +50,7 @@ def read(path: Path) -> Measured:
         if good > done:
             raise record.refuse("num_continuity_ok", f"found {good:g} of {done:g} requests")
         if done:
+            rows.append({**load, "metric": "requests", "stat": "total", "value": done})
             share = {"metric": "continuity", "stat": "share", "value": good / done}
             rows.append({**load, **share, "threshold_s": THRESHOLD_S, "definition": "c"})
     return Measured(

@@ -2,7 +2,8 @@
 
 JSON: benchmarks[] with metrics.<name>.successful.{mean, median, std_dev, min, max, percentiles
 {p001, p01, ..., p999}} (request_latency in s, *_ms in ms) and requests.{successful, incomplete,
-errored}[].  CSV: three header rows (group, "Successful" and the unit, statistic), mixed units.
+errored}[].  CSV: three header rows (group, "Successful" and the unit, statistic; or
+the statistic in the second row, too), mixed units.
 Source: https://github.com/vllm-project/guidellm (benchmark/outputs/csv.py)
 """
 
@@ -130,11 +131,12 @@ def _of_csv(path: Path) -> Iterator[dict[str, Any]]:
             what = f"row has {len(row)} of {len(heads[0])} fields"
             raise CalibrationError(path.name, line, what)
         for group, unit, last, cell in zip(*heads, row, strict=True):
-            words = f"{unit} {last}".split(maxsplit=2)
+            words = f"{unit} {last}".strip().split(maxsplit=2)
             if group not in GROUPS or words[:1] != ["Successful"] or not cell.strip():
                 continue
-            if words[1] not in CSV_UNITS:
-                raise CalibrationError(path.name, 2, f"{group}: unknown unit {words[1]!r}")
+            if len(words) < 2 or words[1] not in CSV_UNITS:
+                found = f"{words[1]!r}" if len(words) > 1 else "none"
+                raise CalibrationError(path.name, 2, f"{group}: unknown unit {found}")
             stats = _csv_stats(words[-1], cell, f"{path.name}", line, group)
             scaled = {stat: value * CSV_UNITS[words[1]] for stat, value in stats.items()}
             yield from aggregates.points({"run": str(i)}, GROUPS[group], scaled)

@@ -6,6 +6,7 @@ Source: https://github.com/locustio/locust (stats.py)
 """
 
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ TIMES = {
     "50%": "p50", "66%": "p66", "75%": "p75", "80%": "p80", "90%": "p90", "95%": "p95",
     "98%": "p98", "99%": "p99", "99.9%": "p99.9", "99.99%": "p99.99", "100%": "max",
 }  # fmt: skip
+TEXTS = {"Type", "Name", "Method", "Error", "First Seen", "Last Seen"}
+THOUSANDS = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d*)?")
+"""Locust writes none: a file with them went through other hands, cells that are not used too."""
 NOW = {name: stat for name, stat in TIMES.items() if name.endswith("%")}
 """Of a history only these belong to the moment; its totals run from the beginning."""
 
@@ -55,6 +59,10 @@ def read(path: Path) -> Measured:
 class _Row:
     def __init__(self, cells: dict[str, str], file: str, line: int):
         self.cells, self.file, self.line = cells, file, line
+        for name, cell in cells.items():
+            if name not in TEXTS and THOUSANDS.fullmatch(cell.strip()):
+                what = f"{name}: {cell.strip()!r} has thousands commas; write plain numbers"
+                raise CalibrationError(file, line, what)
 
     def number(self, name: str) -> float:
         """A number >= 0; NaN for N/A or an empty cell."""

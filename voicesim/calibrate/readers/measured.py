@@ -35,7 +35,8 @@ concurrency: the cap on requests in flight; rate_per_s: requests sent (NaN: all 
 metric: rtf_per_request, rtf_aggregate, throughput_audio (audio-s/s), throughput_requests (1/s),
 throughput_tokens (1/s), ttfa_s, ttft_s, tpot_s, itl_s, latency_s, audio_s, underrun_a_s to
 underrun_d_s (definitions: ``voicesim.listener.definitions``), continuity (share of requests whose
-worst underrun is within threshold_s, by ``definition`` a, b, c or d), users, requests_running, ...
+worst underrun is within threshold_s, by ``definition`` a, b, c or d), requests (completed: total),
+users, requests_running, ...
 stat: mean, median, std, p25 to p99.9, min, max, total, share, at_least and at_most (bounds of a
 share), last, or count: how many samples were at most ``upto`` (the end of a histogram's bucket)."""
 

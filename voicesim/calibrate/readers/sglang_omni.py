@@ -121,6 +121,7 @@ class _Found:
         record.whole("completed_requests")
         self.curve += stats_after(record, METRICS, **load)
         self.curve += single(record, "throughput_qps", "throughput_requests", "mean", **load)
+        self.curve += single(record, "completed_requests", "requests", "total", **load)
         self.curve += single(record, "audio_throughput_s_per_s", "throughput_audio", "mean", **load)
         for key, threshold in (("c50", 0.05), ("c100", 0.1), ("c200", 0.2)):
             if not record.has(key):

@@ -52,6 +52,7 @@ def read(path: Path) -> Measured:
         curve += stats_before(record, METRICS, **load)
         curve += single(record, "request_throughput", "throughput_requests", "mean", **load)
         curve += single(record, "output_throughput", "throughput_tokens", "mean", **load)
+        curve += single(record, "completed", "requests", "total", **load)
         curve += single(record, "concurrency", "requests_running", "mean", **load)
         if record.has("ttfts"):
             requests.append(request_columns(record, run))

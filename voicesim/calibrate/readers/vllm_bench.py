@@ -56,6 +56,7 @@ def read(path: Path) -> Measured:
         rows = stats_before(record, METRICS, **load)
         rows += single(record, "request_throughput", "throughput_requests", "mean", **load)
         rows += single(record, "output_throughput", "throughput_tokens", "mean", **load)
+        rows += single(record, "completed", "requests", "total", **load)
         rows += single(record, "max_concurrent_requests", "requests_running", "max", **load)
         rows += single(record, "rtfx", "throughput_input_audio", "mean", **load)
         if is_omni(record):

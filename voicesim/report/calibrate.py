@@ -1,0 +1,141 @@
+"""The ``calibrate`` command: steps and chunks to one fit, aggregates and ladders to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from voicesim.calibrate.output import write_atomically
+from voicesim.calibrate.prior import Prior, read_prior
+from voicesim.calibrate.readers import Measured
+from voicesim.calibrate.run import check_targets, fit, read_all, write_roofline
+from voicesim.engine.profile import Profile, Source, dump_profile
+from voicesim.experiment import aggregates
+from voicesim.experiment.accuracy import calibrate_ladder
+from voicesim.experiment.published import Ladder, is_ladder, read_ladder
+
+if TYPE_CHECKING:  # matplotlib is slow to import: below, where something is drawn
+    from matplotlib.figure import Figure
+
+DPI = 120
+NEEDS = "is for files that hold aggregates only, and nothing else"
+
+Say = Callable[[str], None] | None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """table: the samples, or the figures, that were fitted.  draw: the picture."""
+
+    profile: Profile
+    table: pd.DataFrame
+    draw: Callable[[], Figure]
+
+
+def calibrate_command(
+    files: Sequence[Path],
+    output: Path,
+    name: str | None,
+    token_audio_s: float | None,
+    prior: str | None,
+    figure: Path | None,
+    about: Mapping[str, str | None],
+    say: Say,
+) -> Profile:
+    """The profile, written; of the prior alone where no file is given.
+
+    about: reply, chunk and loads of ``aggregates.Asked``.  Raises ValueError, CalibrationError.
+    """
+    if not files:
+        _refuse(about, NEEDS)
+        return write_roofline(output, name, token_audio_s, prior, figure)
+    return calibrated(files, output, name, token_audio_s, prior, figure, about, say).profile
+
+
+def calibrated(
+    files: Sequence[Path],
+    output: Path | None = None,
+    name: str | None = None,
+    token_audio_s: float | None = None,
+    prior: str | None = None,
+    figure: Path | None = None,
+    about: Mapping[str, str | None] | None = None,
+    say: Say = None,
+) -> Fitted:
+    """Read, fit, and write ``output`` and the PNG ``figure`` where they are given."""
+    files, about = list(files), about or {}
+    check_targets(files, output, figure)
+    if len(files) == 1 and is_ladder(files[0]):
+        if (name, token_audio_s, prior) != (None, None, None) or any(about.values()):
+            raise ValueError("a ladder states its own settings: give --output and --figure only")
+        found = _of_ladder(read_ladder(files[0]))
+    else:
+        name = name or (files[0].name.split(".")[0] if output is None else output.stem)
+        known = None if prior is None else read_prior(prior)
+        found = _of_files(files, name, token_audio_s, known, about, say)
+    if figure is not None:
+        from voicesim.report.png import png
+
+        write_atomically(figure, png(found.draw(), DPI))
+    if output is not None:
+        write_atomically(output, dump_profile(found.profile).encode())
+    return found
+
+
+def _of_files(
+    files: list[Path],
+    name: str,
+    token_audio_s: float | None,
+    prior: Prior | None,
+    about: Mapping[str, str | None],
+    say: Say,
+) -> Fitted:
+    measured = read_all(files, say)
+    if not aggregates.tell(measured):
+        _refuse(about, NEEDS)
+        profile, samples = fit(measured, name, token_audio_s, prior, say)
+        return Fitted(profile, samples, lambda: _draw_steps(profile, samples))
+    asked = aggregates.Asked(token_audio_s, prior, **about)
+    ladder, notes = aggregates.ladder_of(measured, name, asked)
+    if say is not None:
+        say("\n" + "\n".join([f"WARNING: {notes[0]}", *(f"  {note}" for note in notes[1:])]))
+        say(f"  fitting {len(ladder.figures)} figures by simulated runs ...\n")
+    notes += [] if prior is None else prior.notes
+    return _of_ladder(ladder, notes, [_source(m) for m in measured if m.curve is not None])
+
+
+def _of_ladder(ladder: Ladder, notes: Sequence[str] = (), sources: Sequence[Source] = ()) -> Fitted:
+    profile = calibrate_ladder(ladder)
+    if sources:
+        update = {"notes": [*notes, *profile.notes], "sources": list(sources)}
+        profile = profile.model_copy(update=update)
+    points = profile.fit.points if profile.fit else []
+    table = pd.DataFrame([p.model_dump() for p in points])
+    return Fitted(profile, table, lambda: _draw_ladder(ladder, profile))
+
+
+def _draw_steps(profile: Profile, samples: pd.DataFrame) -> Figure:
+    from voicesim.calibrate.figure import fit_figure
+
+    return fit_figure(profile, samples)
+
+
+def _draw_ladder(ladder: Ladder, profile: Profile) -> Figure:
+    from voicesim.report.curve_figure import curve_figure
+
+    return curve_figure(ladder, profile)
+
+
+def _source(m: Measured) -> Source:
+    assert m.curve is not None
+    return Source(file=m.file, rows=len(m.curve))
+
+
+def _refuse(about: Mapping[str, str | None], why: str) -> None:
+    for option, value in about.items():
+        if value is not None:
+            raise ValueError(f"--{option}: {why}")
