@@ -86,7 +86,7 @@ def main() -> None:
         kept[name] = section(name, answer, metrics)
         write_whole(ROOT / "docs" / "studies" / f"{name}.png", png(answer))
         print(f"{name}: done", flush=True)
-    body = "".join(f"<!-- {name} -->\n{kept[name]}\n" for name in ORDER if name in kept)
+    body = "".join(f"<!-- {name} -->\n{kept[name].rstrip()}\n\n" for name in ORDER if name in kept)
     page = HEAD.format(n=options.replications) + "\n" + body
     write_whole(PAGE, (page.rstrip() + "\n").encode())
 

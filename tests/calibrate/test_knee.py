@@ -42,6 +42,13 @@ def test_h100_figures_do_not_place_a_knee_and_the_falling_step_is_named(tmp_path
     assert "knee: batch" not in describe(profile)
 
 
+def test_h100_figures_place_no_knee_without_the_odd_one_either(tmp_path):
+    keep = [i for i, b in enumerate(BATCHES) if b != 96]
+    profile, _ = fit(tmp_path, [BATCHES[i] for i in keep], [H100_MS[i] for i in keep])
+    of = {k: v for k, v in profile.fit.compared.items() if k.startswith("norm")}
+    assert min(of, key=of.__getitem__) == "norm 1" and profile.fit.knee is None
+
+
 @pytest.mark.parametrize(("norm", "sigma"), [("inf", 0.0), (4, 0.01)])
 def test_a_known_knee_is_found(tmp_path, norm, sigma):
     """6 ms of memory over 0.1 ms a token: 60 streams; exactly, or within the noise's share of it

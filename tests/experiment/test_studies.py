@@ -13,11 +13,11 @@ STUDIES = Path(__file__).parents[2] / "scenarios" / "studies"
 
 
 @cache
-def runs(name, horizon="150s"):
+def runs(name, horizon="150s", seed=0):
     """Variant -> metrics of one shorter run."""
     file = load(STUDIES / f"{name}.yaml", sets=[f"horizon={horizon}", "replications=1"])
     return {
-        variant: metrics_of([part_of(simulate(scenario, 0))], scenario)
+        variant: metrics_of([part_of(simulate(scenario, seed))], scenario)
         for variant, scenario in file.variants.items()
     }
 
@@ -56,8 +56,11 @@ def test_one_long_prompt_stops_everybody():
     r = runs("long_prompt", horizon="10min")
     assert r["no_long_prompt"]["stalled_share"] == 0
     assert r["whole"]["stalled_share"] > 0.04
+    seeds = [runs("long_prompt", horizon="10min", seed=seed) for seed in range(8)]
     silence = "stall_seconds_per_1000_audio_minutes"
-    assert r["chunks_of_64"][silence] < 0.5 * r["whole"][silence]
+    whole, pieces = ([s[v][silence] for s in seeds] for v in ("whole", "chunks_of_64"))
+    assert all(b < a for a, b in zip(whole, pieces, strict=True))
+    assert 0.35 < sum(pieces) / sum(whole) < 0.6  # about half; one run may be far from it
     assert r["chunks_of_64"]["stalled_share"] > 0  # the work does not go away
 
 

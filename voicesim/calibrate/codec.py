@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import least_squares
 
+from voicesim.calibrate.noise import median_share
 from voicesim.engine.profile import CodecCost, Profile, Quantity, Sharing
 
 
@@ -100,7 +101,8 @@ def fit_decode_slowdown(samples: pd.DataFrame, profile: Profile) -> Quantity:
     if rows.empty:
         return Quantity(value=1.0)
     loads = (rows[n].to_numpy(dtype=float) for n in ("tokens", "kv_read", "pairs", "streams"))
-    ratio = rows["seconds"].to_numpy(dtype=float) / profile.predict_loads(*loads)
+    usual = profile.predict_loads(*loads) * median_share(profile, rows)
+    ratio = rows["seconds"].to_numpy(dtype=float) / usual
     several = len(ratio) > 1
     return Quantity(
         value=max(1.0, float(np.median(ratio))),

@@ -81,7 +81,7 @@ def _fit_lines(profile: Profile) -> list[str]:
 def knee_words(knee: Quantity) -> str:
     """Batch and interval of a knee."""
     if knee.low is None:
-        return f"batch {knee.value:.0f} (no interval: fewer than six runs)"
+        return f"batch {knee.value:.0f} (no interval: too few runs and steps)"
     high = "unbounded" if knee.high is None else f"{knee.high:.0f}"
     return f"batch {knee.value:.0f} (5 % to 95 %: {knee.low:.0f} to {high})"
 

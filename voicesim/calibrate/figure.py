@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from voicesim.calibrate.levels import decode_levels, level_rows, level_value
+from voicesim.calibrate.noise import median_share
 from voicesim.engine.profile import Profile
 
 MOST_POINTS = 20_000
@@ -21,11 +22,15 @@ def draw(profile: Profile, samples: pd.DataFrame) -> bytes:
 
 
 def fit_figure(profile: Profile, samples: pd.DataFrame) -> Figure:
-    """Step against batch above, measured over predicted below; hatched: beyond the batches."""
+    """Step against batch above, measured over predicted below; hatched: beyond the batches.
+
+    Medians throughout: of the steps measured, and of the profile's steps with their noise.
+    """
     decode = samples[samples["stage"] == "decode"]
     decode = decode.iloc[:: max(1, -(-len(decode) // MOST_POINTS))]
     loads = (decode[n].to_numpy(dtype=float) for n in ("tokens", "kv_read", "pairs", "streams"))
-    ratio = decode["seconds"].to_numpy() / profile.predict_loads(*loads)
+    middle = median_share(profile, decode)
+    ratio = decode["seconds"].to_numpy() / (profile.predict_loads(*loads) * middle)
     batch = decode["tokens"].to_numpy(dtype=float)
     few = len(decode) <= 60
     figure = Figure(figsize=(8, 7), layout="constrained")
@@ -39,10 +44,13 @@ def fit_figure(profile: Profile, samples: pd.DataFrame) -> Figure:
     label = f"measured batch, brought to context {low:.0f}"
     above.plot(levels, values, "o", color="C0", ms=5, label=label)
     grid = np.linspace(1, top, 200)
-    curves = [[profile.predict(b, context) * 1e3 for b in grid] for context in (low, high)]
-    above.plot(grid, curves[0], "-", color="C1", label=f"profile, context {low:.0f} tokens")
+    typical = float(np.median(middle)) if len(decode) else 1.0
+    of = "profile" if typical == 1.0 else "profile, median step"
+    scale = 1e3 * typical
+    curves = [[profile.predict(b, context) * scale for b in grid] for context in (low, high)]
+    above.plot(grid, curves[0], "-", color="C1", label=f"{of}, context {low:.0f} tokens")
     if curves[1][-1] > 1.02 * curves[0][-1]:
-        above.plot(grid, curves[1], "--", color="C1", label=f"profile, context {high:.0f} tokens")
+        above.plot(grid, curves[1], "--", color="C1", label=f"{of}, context {high:.0f} tokens")
     _knee(above, profile)
     below.plot(batch, ratio, ".", ms=size, color="0.5")
     below.axhline(1.0, color="C1")
@@ -67,6 +75,7 @@ def _at_context(profile: Profile, samples: pd.DataFrame, batch: float, context: 
     rows = level_rows(samples, batch)
     loads = (rows[n].to_numpy(dtype=float) for n in ("tokens", "kv_read", "pairs", "streams"))
     ratio = level_value(rows, rows["seconds"].to_numpy() / profile.predict_loads(*loads))
+    # The ratio is of a median to the mean step, so the product is a median at the other context.
     return ratio * profile.predict(batch, context)
 
 

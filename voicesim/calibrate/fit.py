@@ -8,30 +8,14 @@ import numpy as np
 import pandas as pd
 
 from voicesim.calibrate.codec import fit_codec, fit_decode_slowdown, with_sharing
-from voicesim.calibrate.decode import (
-    NORMS,
-    DecodeFit,
-    Priors,
-    fit_decode,
-    refit,
-    steps_of,
-    thin_out,
-    with_reliability,
-)
+from voicesim.calibrate.decode import DecodeFit, Priors, thin_out, with_reliability
 from voicesim.calibrate.errors import CalibrationError
+from voicesim.calibrate.form import choose_form
+from voicesim.calibrate.intervals import host_in_doubt, intervals, resample
 from voicesim.calibrate.knee import falls, find_knee, without_knee
-from voicesim.calibrate.levels import (
-    Predict,
-    by_level,
-    compare,
-    leave_out,
-    leave_out_of_table,
-    level_seconds,
-    make_table,
-    mean_error,
-    misfit,
-)
-from voicesim.calibrate.noise import split_noise
+from voicesim.calibrate.levels import by_level, compare, level_seconds, never_repeated
+from voicesim.calibrate.noise import median_share, split_noise
+from voicesim.calibrate.norms import choose_norm
 from voicesim.calibrate.prior import Prior
 from voicesim.engine.profile import (
     DecodeCost,
@@ -41,12 +25,6 @@ from voicesim.engine.profile import (
     Quantity,
     Range,
 )
-
-RESAMPLES = 50
-SEED = 20261129
-SIMPLER = 0.9
-"""A more elaborate form must bring the held-out error below this share of the simpler one's."""
-TABLE_GAIN = 0.8
 
 
 def fit_profile(
@@ -64,35 +42,21 @@ def fit_profile(
     usable = with_reliability(usable, priors)
     levels = by_level(usable)
     few = thin_out(usable)
-    best, held, compared, why = _choose_norm(few, levels, priors)
-    cannot = [*best.unidentified, *aside]
-    batches = steps.loc[steps["stage"] == "decode", "batch"].unique()
-    if len(batches) == 1:
-        cannot.insert(0, f"growth with the batch: decode was measured at batch {batches[0]:g} only")
-    again = _bootstrap(few, best)
+    chosen = choose_norm(few, levels, priors)
+    best, form = chosen.best, choose_form(levels, chosen)
+    again, unsure = resample(few, chosen)
     knee = find_knee(best, again, usable, list(levels))
-    if knee is None and held:
-        cannot.append(without_knee(best, compared))
-    table = None
-    kv_s = best.values["memory_per_kv_token_s"]
-    cannot += falls(list(levels), [level_seconds(of, kv_s) for of in levels.values()])
-    if len(levels) >= 4:
-        of_table = leave_out_of_table(levels, kv_s)
-        compared["table"] = mean_error(of_table)
-        chosen = f"norm {best.norm or 'inf'}"
-        if mean_error(of_table) < TABLE_GAIN * mean_error(held):
-            table, held = make_table(levels, kv_s), of_table
-            why += f"; the table errs less than {TABLE_GAIN:g} of that: table"
-        elif missed := misfit(levels, lambda rows: best.predict(steps_of(rows))):
-            table, held = make_table(levels, kv_s), of_table
-            why += f"; {chosen} misses a batch by {missed:.0%}, far beyond its noise: table"
-        else:
-            why += f"; the table errs {compared['table']:.1%}: form fitted, {chosen}"
-    decode = _decode_cost(few, best, again, table, priors)
+    ends = intervals(best, again)
+    decode = _decode_cost(few, best, ends, form.table, priors)
+    doubt = host_in_doubt(chosen, ends) if form.table is None else None
+    if doubt:
+        decode = decode.model_copy(
+            update={"host_s": decode.host_s.model_copy(update={"origin": "assumed"})}
+        )
     profile = Profile(
         name=name,
         about=prior.about if prior else None,
-        form="table" if table else "fitted",
+        form="table" if form.table else "fitted",
         token_audio_s=token_audio_s or (prior.model.token_audio_s if prior else None),
         decode=decode,
         range=_range(steps),
@@ -102,12 +66,19 @@ def fit_profile(
     codec, codec_slow, codec_cannot = fit_codec(samples)
     profile = profile.model_copy(update={"codec": codec})
     profile = with_sharing(profile, fit_decode_slowdown(samples, profile), codec_slow)
+    cannot = [*_one_batch(steps), *best.unidentified, *aside, *unsure, *([doubt] if doubt else [])]
+    if knee is None and chosen.compared:
+        cannot.append(without_knee(best, chosen.compared))
+    kv_s = best.values["memory_per_kv_token_s"]
+    cannot += falls(list(levels), [level_seconds(of, kv_s) for of in levels.values()])
+    if len(levels) > 1 and never_repeated(levels):
+        cannot.append("noise: one figure a batch, so how far each is off by chance is not known")
     report = FitReport(
-        why=why,
+        why=form.why,
         knee=knee,
-        held_out=held,
+        held_out=form.held,
         anchors=anchors(samples, profile),
-        compared={k: v for k, v in compared.items() if np.isfinite(v)},
+        compared={k: v for k, v in form.compared.items() if np.isfinite(v)},
         run_spread=noise_spread,
         unidentified=[*cannot, *codec_cannot],
     )
@@ -119,6 +90,14 @@ def _priors(prior: Prior | None) -> Priors:
     names = ("memory_per_kv_token_s", "compute_per_token_s")
     known = prior.parameters if prior else {}
     return {name: known[name].value for name in names if name in known}
+
+
+def _one_batch(steps: pd.DataFrame) -> list[str]:
+    """A sentence if decode was measured at one batch only."""
+    batches = steps.loc[steps["stage"] == "decode", "batch"].unique()
+    if len(batches) > 1:
+        return []
+    return [f"growth with the batch: decode was measured at batch {batches[0]:g} only"]
 
 
 def _usable_prefill(steps: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -138,39 +117,13 @@ def _usable_prefill(steps: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return steps, []
 
 
-def _choose_norm(
-    steps: pd.DataFrame, levels: dict[float, pd.DataFrame], priors: Priors
-) -> tuple[DecodeFit, list[HeldOut], dict[str, float], str]:
-    """The norm of least held-out error; norm 1 unless another is clearly better."""
-    fits, held, compared = {}, {}, {}
-    for norm in NORMS if len(levels) >= 3 else (1,):
-        fitted = fit_decode(steps, norm, priors)
-        fits[norm] = fitted
-
-        def without(rest: pd.DataFrame, fitted: DecodeFit = fitted) -> Predict:
-            again = refit(fitted, rest)
-            return lambda rows: again.predict(steps_of(rows))
-
-        held[norm] = leave_out(steps, levels, without)
-        compared[f"norm {norm or 'inf'}"] = mean_error(held[norm])
-    norm = min(held, key=lambda n: mean_error(held[n]))
-    if mean_error(held[norm]) > SIMPLER * mean_error(held[1]):
-        norm = 1
-    if len(held) == 1:
-        why = f"{len(levels)} batch level(s): nothing can be held out; norm 1 (a line)"
-        return fits[1], held[1], {}, why
-    why = f"held-out batches: norm {norm or 'inf'} errs {mean_error(held[norm]):.1%} on average"
-    return fits[norm], held[norm], compared, why
-
-
 def _decode_cost(
     steps: pd.DataFrame,
     best: DecodeFit,
-    again: list[DecodeFit],
+    ends: dict[str, tuple[float, float]],
     table: list[tuple[float, float]] | None,
     priors: Priors,
 ) -> DecodeCost:
-    ends = _ends(best, again)
     quantities: dict[str, Any] = {}
     for name, value in best.values.items():
         free = name in best.free
@@ -196,42 +149,6 @@ def _decode_cost(
         table=table,
         **quantities,
     )
-
-
-def _bootstrap(steps: pd.DataFrame, best: DecodeFit) -> list[DecodeFit]:
-    """The form fitted to resampled runs (none below six runs).
-
-    Where every run is one row, leaving rows out would lose whole batches; there the rows stay and
-    their residuals change sign at random (wild bootstrap, Wu, Annals of Statistics 1986).
-    """
-    runs = steps["run"].unique()
-    if len(runs) < 6:
-        return []
-    rng = np.random.default_rng(SEED)
-    if len(runs) == len(steps):
-        predicted = best.predict(steps_of(steps))
-        rest = np.log(steps["seconds"].to_numpy() / predicted)
-        rest *= np.sqrt(len(rest) / max(len(rest) - len(best.free), 1))
-        signs = rng.choice([-1.0, 1.0], (RESAMPLES, len(rest)))
-        return [refit(best, steps.assign(seconds=predicted * np.exp(s * rest))) for s in signs]
-    code = pd.Categorical(steps["run"], categories=runs).codes
-    several = steps["tokens"].nunique() > 1
-    every = []
-    for _ in range(RESAMPLES):
-        times = np.bincount(rng.integers(len(runs), size=len(runs)), minlength=len(runs))
-        if several and steps.loc[times[code] > 0, "tokens"].nunique() < 2:
-            continue
-        every.append(refit(best, steps, times=times[code].astype(float)))
-    return every
-
-
-def _ends(best: DecodeFit, again: list[DecodeFit]) -> dict[str, tuple[float, float]]:
-    """5 % and 95 % of each free parameter."""
-    if not again:
-        return {}
-    every = np.array([[fitted.values[name] for name in best.free] for fitted in again])
-    low, high = np.quantile(every, [0.05, 0.95], axis=0)
-    return {n: (float(a), float(b)) for n, a, b in zip(best.free, low, high, strict=True)}
 
 
 def _with_noise(profile: Profile, steps: pd.DataFrame) -> tuple[Profile, float | None]:
@@ -268,10 +185,16 @@ def _predict(profile: Profile, rows: pd.DataFrame) -> np.ndarray:
 
 
 def anchors(samples: pd.DataFrame, profile: Profile) -> list[HeldOut]:
-    """Measured points against the profile: each row of a small file, else each level's mean."""
+    """Measured points against the profile: each row of a small file, else each level's median.
+
+    A median is compared with the median step, which the profile's noise tells from its mean one.
+    """
     if len(samples) > 60:
-        levels = by_level(samples)
-        return [compare(of, b, lambda rows: _predict(profile, rows)) for b, of in levels.items()]
+
+        def usual(rows: pd.DataFrame) -> np.ndarray:
+            return _predict(profile, rows) * median_share(profile, rows)
+
+        return [compare(of, b, usual) for b, of in by_level(samples).items()]
     out = []
     sharing = profile.sharing
     for _, row in samples.iterrows():

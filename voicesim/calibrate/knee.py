@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from voicesim.calibrate.decode import DecodeFit
+from voicesim.calibrate.intervals import Draws
 from voicesim.engine.profile import Quantity
 
 
@@ -24,11 +25,12 @@ def crossing(values: dict[str, float], context: float) -> float:
 
 
 def find_knee(
-    best: DecodeFit, again: list[DecodeFit], steps: pd.DataFrame, levels: list[float]
+    best: DecodeFit, again: Draws, steps: pd.DataFrame, levels: list[float]
 ) -> Quantity | None:
     """The knee and its interval over the refits, None where the batches do not bracket it.
 
-    again: fits to resampled runs.  The context is the median of the decode steps.
+    again: fits to resampled runs, by norm.  Of the norms that predict alike the interval takes the
+    lowest and the highest end.  The context is the median of the decode steps.
     """
     if best.norm == 1 or not levels:
         return None
@@ -36,12 +38,13 @@ def find_knee(
     at = crossing(best.values, context)
     if not levels[0] < at < levels[-1]:
         return None
-    low = high = None
-    if again:
-        draws = np.sort([crossing(fitted.values, context) for fitted in again])
-        low = float(draws[int(0.05 * (len(draws) - 1))])
-        high = float(draws[int(np.ceil(0.95 * (len(draws) - 1)))])
-    finite = high if high is not None and np.isfinite(high) else None
+    lows, highs = [], []
+    for of in again.values():
+        draws = np.sort([crossing(f.values, context) if f.norm != 1 else np.inf for f in of])
+        lows.append(float(draws[int(0.05 * (len(draws) - 1))]))
+        highs.append(float(draws[int(np.ceil(0.95 * (len(draws) - 1)))]))
+    low, high = min(lows, default=None), max(highs, default=np.inf)
+    finite = high if np.isfinite(high) else None
     return Quantity(value=at, low=low, high=finite, origin="fitted")
 
 

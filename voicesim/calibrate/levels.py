@@ -109,6 +109,19 @@ def misfit(levels: dict[float, pd.DataFrame], predict: Predict) -> float | None:
     return max(errors) if np.sqrt(np.mean(np.square(errors))) > 3 * typical else None
 
 
+def never_repeated(levels: dict[float, pd.DataFrame]) -> bool:
+    """Is every level one row, so that no noise can be estimated?"""
+    return all(len(rows) == 1 for rows in levels.values())
+
+
+def single_misfit(levels: dict[float, pd.DataFrame], predict: Predict) -> float | None:
+    """The largest relative error where every level is one row, None if within MISSES."""
+    if not never_repeated(levels):
+        return None
+    worst = max(abs(compare(rows, b, predict).error) for b, rows in levels.items())
+    return worst if worst > MISSES else None
+
+
 def mean_error(held: list[HeldOut]) -> float:
     """Mean absolute relative error, infinite if nothing was held out."""
     return float(np.mean([abs(h.error) for h in held])) if held else float("inf")

@@ -152,7 +152,10 @@ class Memory(_Model):
 
 
 class HeldOut(_Model):
-    """One measured level that the fit did not see.  seconds; error = predicted/measured - 1."""
+    """One measured level beside its prediction: seconds; error = predicted/measured - 1.
+
+    Of the median step where many were measured.
+    """
 
     level: str
     measured_s: float

@@ -135,7 +135,6 @@ def _learn_costs(out: Learned, table: pd.DataFrame, gaps: pd.DataFrame) -> None:
                 "decoding; give it in the scenario or in a step CSV"
             )
         else:
-            frame_s = frame_s.model_copy(update={"value": max(frame_s.value, 0.0)})
             most = out.batches.spacing_s if out.batches is not None else None
             low = None if most is None else 0.0
             zero = Quantity(value=0.0, low=low, high=most)

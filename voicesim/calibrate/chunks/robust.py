@@ -89,10 +89,9 @@ def resampled(
 
 
 def quantity(value: float, draws: np.ndarray, origin: Origin = "fitted") -> Quantity:
-    """A number with the 5 % and 95 % of its resampled estimates."""
-    low, high = np.quantile(draws, [0.05, 0.95])
-    value = float(value)
-    return Quantity(value=value, low=float(low), high=float(high), origin=origin)
+    """Seconds with the 5 % and 95 % of their resampled estimates; none is below 0."""
+    value, low, high = (max(float(v), 0.0) for v in (value, *np.quantile(draws, [0.05, 0.95])))
+    return Quantity(value=value, low=low, high=high, origin=origin)
 
 
 def codes(values: np.ndarray) -> np.ndarray:
