@@ -13,19 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from voicesim import terminal
-from voicesim.engine.spec import NoProgressError
 from voicesim.experiment.alarms import SHIPPED, Backtest, backtest
-from voicesim.experiment.backends import WorkerDied
 from voicesim.experiment.backtest import EARLY, LATE, MISSED, WARNED, Finding
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.playing import write_tables
 from voicesim.experiment.work import Job
 from voicesim.files import write_whole
 from voicesim.metrics.prometheus import openmetrics, rules_file, rules_test, threshold
-from voicesim.policy.python import PolicyError
 from voicesim.report import words
 from voicesim.report.alarms_figure import alarms_figure
-from voicesim.scenario import ScenarioErrors, ScenarioFile, load, load_rules
+from voicesim.report.studies import attempt
+from voicesim.scenario import ScenarioFile, load, load_rules
 from voicesim.scenario.alarms import Alarm
 
 FILES = (
@@ -45,33 +43,19 @@ def alarms_command(
     **asked: Any,
 ) -> int:
     """Back-test; the exit code: 0, 1 workers lost, 2 bad input, 130 interrupted."""
-    terminal.stop_on_sigterm()
     folder = out or Path("runs") / f"{path.stem}-alarms"
     shown = Shown(quiet)
-    try:
+
+    def work() -> Backtest:
         file = load(path, sets=sets, seed=seed)
         chosen, source = rules_of(file, rules, asked["variants"])
-        answer = backtest(file, chosen, source, out=folder, progress=shown.show, **asked)
-        write(answer, folder)
-    except (ScenarioErrors, ExperimentError) as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    except (PolicyError, NoProgressError) as problem:
-        print(f"{path}: {problem}", file=sys.stderr)
-        return 2
-    except OSError as problem:
-        print(f"--out {folder}: cannot be written: {problem.strerror}", file=sys.stderr)
-        return 2
-    except WorkerDied as problem:
-        print(f"{problem}; finished runs are kept in {folder}/", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(
-            f"interrupted: {shown.runs} finished runs are kept in {folder}/; the same command "
-            "goes on from here",
-            file=sys.stderr,
-        )
-        return 130
+        found = backtest(file, chosen, source, out=folder, progress=shown.show, **asked)
+        write(found, folder)
+        return found
+
+    answer = attempt(path, folder, shown, work)
+    if isinstance(answer, int):
+        return answer
     if as_json:
         print(json.dumps(answer.as_dict(), indent=2, allow_nan=False))
     elif not quiet:

@@ -11,15 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from voicesim import terminal
-from voicesim.engine.profile import ProfileError
-from voicesim.experiment.backends import WorkerDied
-from voicesim.experiment.metrics import METRICS, ExperimentError
+from voicesim.experiment.metrics import METRICS
 from voicesim.experiment.plan import SHARES, Judged, Plan, State, plan
 from voicesim.experiment.plan_search import FAILS, MEETS, Limit, Reading
-from voicesim.policy.python import PolicyError
 from voicesim.report import words
-from voicesim.scenario import ScenarioErrors, load
-from voicesim.simulation import ModelError
+from voicesim.report.studies import attempt
+from voicesim.scenario import load
 
 STYLES = {MEETS: "bold green", FAILS: "red"}
 
@@ -36,31 +33,16 @@ def plan_command(
     **asked: Any,
 ) -> int:
     """Plan; the exit code: 0, 1 no setting meets or workers lost, 2 bad input, 130 interrupted."""
-    terminal.stop_on_sigterm()
     folder = out or Path("runs") / f"{path.stem}-plan"
     shown = Shown(quiet)
-    try:
+
+    def work() -> Plan:
         file = load(path, sets=sets, seed=seed)
-        answer = plan(file, slo, vary, out=folder, progress=shown.show, **asked)
-    except (ScenarioErrors, ExperimentError) as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    except (ModelError, ProfileError, PolicyError) as problem:
-        print(f"{path}: {problem}", file=sys.stderr)
-        return 2
-    except OSError as problem:
-        print(f"--out {folder}: cannot be written: {problem.strerror}", file=sys.stderr)
-        return 2
-    except WorkerDied as problem:
-        print(f"{problem}; finished runs are kept in {folder}/", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(
-            f"interrupted: {shown.runs} finished runs are kept in {folder}/; the same command "
-            "goes on from here",
-            file=sys.stderr,
-        )
-        return 130
+        return plan(file, slo, vary, out=folder, progress=shown.show, **asked)
+
+    answer = attempt(path, folder, shown, work)
+    if isinstance(answer, int):
+        return answer
     if as_json:
         print(json.dumps(answer.as_dict(), indent=2, allow_nan=False))
     elif not quiet:

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from voicesim import terminal
 from voicesim.engine.profile import ProfileError
+from voicesim.engine.spec import NoProgressError
 from voicesim.experiment.backends import WorkerDied
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.playing import State
@@ -29,19 +30,21 @@ class Study(Protocol):
 Found = TypeVar("Found", bound=Study)
 
 
-def attempt(
-    path: Path, folder: Path, quiet: bool, work: Callable[[Callable[[State], None]], Found]
-) -> Found | int:
-    """What ``work`` (given the progress to report to) finds, or the exit code: 2 bad input, 1
-    workers lost, 130 interrupted."""
+class Shown(Protocol):
+    """What shows the progress: it knows how many runs are finished."""
+
+    runs: int
+
+
+def attempt(path: Path, folder: Path, shown: Shown, work: Callable[[], Found]) -> Found | int:
+    """What ``work`` finds, or the exit code: 2 bad input, 1 workers lost, 130 interrupted."""
     terminal.stop_on_sigterm()
     try:
-        with Bar(quiet) as bar:
-            return work(bar.show)
+        return work()
     except (ScenarioErrors, ExperimentError) as problem:
         print(problem, file=sys.stderr)
         return 2
-    except (ModelError, ProfileError, PolicyError) as problem:
+    except (ModelError, ProfileError, PolicyError, NoProgressError) as problem:
         print(f"{path}: {problem}", file=sys.stderr)
         return 2
     except OSError as problem:
@@ -52,7 +55,7 @@ def attempt(
         return 1
     except KeyboardInterrupt:
         print(
-            f"interrupted: {bar.finished} finished runs are kept in {folder}/; the same command "
+            f"interrupted: {shown.runs} finished runs are kept in {folder}/; the same command "
             "goes on from here",
             file=sys.stderr,
         )
@@ -63,7 +66,7 @@ class Bar:
     """Runs finished of all, on stderr; some lines of it where there is no terminal."""
 
     def __init__(self, quiet: bool):
-        self.finished = 0
+        self.runs = 0
         self._console = Console(stderr=True)
         self._lines = not quiet and not self._console.is_terminal
         self._bar = Progress(
@@ -82,7 +85,7 @@ class Bar:
 
     def show(self, state: State) -> None:
         """One more run."""
-        self.finished = done = state.finished
+        self.runs = done = state.finished
         kept = f"{state.reused} found in the folder" if state.reused else ""
         self._bar.update(self._task, completed=done, total=state.wanted, description=kept)
         steps = (done * LINES // state.wanted) > ((done - 1) * LINES // state.wanted)

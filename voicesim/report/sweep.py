@@ -13,7 +13,7 @@ from voicesim import terminal
 from voicesim.experiment.metrics import METRICS
 from voicesim.experiment.sweep import Cell, Sweep, sweep
 from voicesim.report import words
-from voicesim.report.studies import attempt
+from voicesim.report.studies import Bar, attempt
 from voicesim.report.sweep_figure import draw_sweep
 from voicesim.scenario import load
 
@@ -32,14 +32,17 @@ def sweep_command(
     """Sweep; the exit code: 0, 1 workers lost, 2 bad input, 130 interrupted."""
     folder = out or Path("runs") / f"{path.stem}-sweep"
 
-    def work(progress: Any) -> Sweep:
-        file = load(path, sets=sets, seed=seed)
-        found = sweep(file, out=folder, progress=progress, **asked)
-        for metric in found.metrics:
-            draw_sweep(found, metric, folder / f"{metric}.png")
-        return found
+    bar = Bar(quiet)
 
-    found = attempt(path, folder, quiet, work)
+    def work() -> Sweep:
+        with bar:
+            file = load(path, sets=sets, seed=seed)
+            found = sweep(file, out=folder, progress=bar.show, **asked)
+            for metric in found.metrics:
+                draw_sweep(found, metric, folder / f"{metric}.png")
+            return found
+
+    found = attempt(path, folder, bar, work)
     if isinstance(found, int):
         return found
     if as_json:

@@ -19,7 +19,7 @@ from voicesim.experiment.perturb import GIVEN, INTERVAL
 from voicesim.experiment.table import STYLES, signed
 from voicesim.experiment.tornado import Tornado, tornado
 from voicesim.report import words
-from voicesim.report.studies import attempt
+from voicesim.report.studies import Bar, attempt
 from voicesim.report.tornado_figure import draw_tornado
 from voicesim.scenario import load
 
@@ -37,14 +37,17 @@ def tornado_command(
     """Tornado; the exit code: 0, 1 workers lost, 2 bad input, 130 interrupted."""
     folder = out or Path("runs") / f"{path.stem}-tornado"
 
-    def work(progress: Any) -> Tornado:
-        share = None if assume is None else share_of(assume)
-        file = load(path, sets=sets, seed=seed)
-        found = tornado(file, assume=share, out=folder, progress=progress, **asked)
-        draw_tornado(found, verdict(found)[0], folder / "tornado.png")
-        return found
+    bar = Bar(quiet)
 
-    found = attempt(path, folder, quiet, work)
+    def work() -> Tornado:
+        with bar:
+            share = None if assume is None else share_of(assume)
+            file = load(path, sets=sets, seed=seed)
+            found = tornado(file, assume=share, out=folder, progress=bar.show, **asked)
+            draw_tornado(found, verdict(found)[0], folder / "tornado.png")
+            return found
+
+    found = attempt(path, folder, bar, work)
     if isinstance(found, int):
         return found
     if as_json:
