@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from tests import small
 from voicesim.cli import app
+from voicesim.experiment.folders import KINDS
 
 RUNNER = CliRunner()
 LEVELS = ["--levels", "1,4", "--seeds", "2"]
@@ -164,3 +165,19 @@ def test_one_folder_may_be_listed_itself(root, tmp_path, monkeypatch):
     assert row["kind"] == "run"
     monkeypatch.chdir(root.parent)
     assert "played" in run("runs").output
+
+
+def test_headlines_of_the_studies_of_many_settings():
+    def share(x):
+        return {"metrics": {"clean_share": {"mean": x, "low": None, "high": None}}}
+
+    said = {
+        "sweep": ({"settings": [share(0.5), share(0.75), share(None)]}, "3 settings, CLEAN 50.0%"),
+        "tornado": ({"metric": "clean_share", "decided_by": "memory_s"}, "decided by memory_s"),
+        "alarms": (
+            {"variants": {"cap": {"rules": [{"rule": "Gap"}, {"rule": "Waiting"}]}}},
+            "best rule Gap (cap)",
+        ),
+    }
+    for kind, (data, text) in said.items():
+        assert text in KINDS[kind].headline(data)

@@ -68,12 +68,35 @@ def _gate(data: Mapping[str, Any]) -> str:
     return "pass" if not failed else f"FAIL: {len(failed)} of {len(data['metrics'])} worse"
 
 
+def _sweep(data: Mapping[str, Any]) -> str:
+    shares = [words.metric(each["metrics"], "clean_share")["mean"] for each in data["settings"]]
+    known = [share for share in shares if share is not None]
+    if not known:
+        return f"{len(shares)} settings"
+    return (
+        f"{len(shares)} settings, CLEAN {words.percent(min(known))} to {words.percent(max(known))}"
+    )
+
+
+def _tornado(data: Mapping[str, Any]) -> str:
+    decided = data["decided_by"]
+    return f"{data['metric']}: " + (f"decided by {decided}" if decided else "no input leads")
+
+
+def _alarms(data: Mapping[str, Any]) -> str:
+    first = {v: of["rules"][0]["rule"] for v, of in data["variants"].items() if of["rules"]}
+    return "best rule " + ", ".join(f"{rule} ({v})" for v, rule in first.items())
+
+
 KINDS = {
     "summary": Kind("run", 1, _clean),
     "comparison": Kind("compare", 1, _clean),
     "plan": Kind("plan", 1, _plan),
     "ladder": Kind("ladder", 1, _ladder),
     "gate": Kind("gate", 1, _gate),
+    "sweep": Kind("sweep", 1, _sweep),
+    "tornado": Kind("tornado", 1, _tornado),
+    "alarms": Kind("alarms", 1, _alarms),
 }
 """By the KIND of the schema."""
 
