@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests import small
 from voicesim.cli import app
-from voicesim.experiment.folders import KINDS
+from voicesim.experiment import folders
 
 RUNNER = CliRunner()
 LEVELS = ["--levels", "1,4", "--seeds", "2"]
@@ -180,4 +180,4 @@ def test_headlines_of_the_studies_of_many_settings():
         ),
     }
     for kind, (data, text) in said.items():
-        assert text in KINDS[kind].headline(data)
+        assert text in folders.KINDS[kind].headline(data)
