@@ -14,7 +14,7 @@ from voicesim.experiment.work import jobs_of, play
 from voicesim.metrics import fleet
 from voicesim.scenario import ScenarioErrors, load
 from voicesim.simulation import simulate
-from voicesim.study import run_study
+from voicesim.study import job, outcome_of, run_study
 
 POOL = """\
       replicas: {replicas}
@@ -100,6 +100,11 @@ def test_same_answer_in_parallel_and_in_experiments(tmp_path):
     one, two = (run_study(file, workers=n) for n in (1, 2))
     assert json.dumps(one.summary) == json.dumps(two.summary)
     assert json.dumps(one.pools) == json.dumps(two.pools)
+    assert one.context == two.context  # the order of warnings too
+    whole = file.variants["cap"]
+    pieces = [job(part, "cap", 0, None, False, "kernel") for part in whole.apart()]
+    there, back = outcome_of(pieces, whole), outcome_of(pieces[::-1], whole)
+    assert there.metrics == back.metrics and there.warnings == back.warnings
     pd.testing.assert_frame_equal(one.series, two.series)
     job = jobs_of("cap", file.variants["cap"], 1)[0]
     assert play(job)["metrics"] == one.of("cap")[0].metrics

@@ -241,9 +241,8 @@ def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:
     if first.outcome is not None:
         return first.outcome
     order = list(whole.cluster.pools)
-    placed = [(p.part, p.callers) for p in pieces if p.part]
-    placed.sort(key=lambda each: order.index(each[0].pool))
-    parts = [part for part, _ in placed]
+    pieces = sorted(pieces, key=lambda p: order.index(p.part.pool) if p.part else 0)
+    parts = [p.part for p in pieces if p.part]
     return Outcome(
         first.variant,
         first.replication,
@@ -251,7 +250,7 @@ def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:
         tables.series(fleet.together([p.run for p in parts], whole)),
         [w for p in pieces for w in p.warnings],
         sum(p.events for p in pieces),
-        "-".join(of for _, of in placed),
+        "-".join(p.callers for p in pieces),
         {p.pool: fleet.metrics_of([p], whole) for p in parts} if len(parts) > 1 else {},
         _steady_clean(parts, whole),
     )
