@@ -106,8 +106,8 @@ def test_same_answer_in_parallel_and_in_experiments(tmp_path):
     there, back = outcome_of(pieces, whole), outcome_of(pieces[::-1], whole)
     assert there.metrics == back.metrics and there.warnings == back.warnings
     pd.testing.assert_frame_equal(one.series, two.series)
-    job = jobs_of("cap", file.variants["cap"], 1)[0]
-    assert play(job)["metrics"] == one.of("cap")[0].metrics
+    alone = jobs_of("cap", file.variants["cap"], 1)[0]
+    assert play(alone)["metrics"] == one.of("cap")[0].metrics
 
 
 def test_cost_is_that_of_all_cards(tmp_path):
