@@ -153,6 +153,13 @@ def command(folder, *more, sessions="sessions.csv", trace="trace.csv.gz"):
     return RUNNER.invoke(app, list(map(str, asked)))
 
 
+def test_it_does_not_write_over_what_it_reads(files):
+    before = (files / "line.yaml").read_bytes()
+    result = command(files, "--json", files / "line.yaml")
+    assert result.exit_code == 2 and "is read too" in result.stderr
+    assert (files / "line.yaml").read_bytes() == before
+
+
 def test_the_command_prints_and_writes(files):
     result = command(files, "--json", files / "o" / "v.json", "--seeds", 2)
     assert result.exit_code == 0, result.output

@@ -43,6 +43,9 @@ def validate_command(
     console = terminal.console(quiet)
     terminal.stop_on_sigterm()
     try:
+        read_too = [path.resolve() for path in (profile_path, trace, sessions) if path]
+        if json_file is not None and json_file.resolve() in read_too:
+            raise ExperimentError(f"--json {json_file}: is read too; give it another name")
         profile = load_profile(profile_path)
         given = read_given(asked)
         with progress(Console(stderr=True), quiet) as report:
