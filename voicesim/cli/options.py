@@ -25,7 +25,23 @@ Backend = Annotated[str, typer.Option(help="processes, dask or ray.")]
 Address = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print the JSON of the folder, no table.")]
+Replications = Annotated[int | None, typer.Option(min=1, help="Independent runs of each variant.")]
+Chunks = Annotated[bool, typer.Option("--chunks", help="Also write every chunk.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+
+
+def _engine(name: str) -> str:
+    if name not in ("kernel", "reference"):
+        typer.echo(f"--engine: found {name!r}; allowed: kernel, reference", err=True)
+        raise typer.Exit(2)
+    return name
+
+
+Engine = Annotated[
+    str,
+    typer.Option(callback=_engine, help="kernel (compiled) or reference (plain SimPy, slow)."),
+]
 
 
 def seconds_of(option: str, text: str | None) -> float | None:

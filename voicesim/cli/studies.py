@@ -10,6 +10,7 @@ import typer
 from voicesim.cli.options import (
     Address,
     Backend,
+    Json,
     Quiet,
     ScenarioPath,
     Seed,
@@ -54,7 +55,7 @@ def compare(
     ] = None,
     sets: Sets = None,
     seed: Seed = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print study.json, no table.")] = False,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare variants under the same callers, with as many replications as it takes."""
@@ -94,7 +95,7 @@ def plan(
     ] = None,
     sets: Sets = None,
     seed: Seed = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print plan.json, no table.")] = False,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Find the cheapest setting that meets every SLO with a stated confidence."""
@@ -138,7 +139,7 @@ def sweep(
     ] = None,
     sets: Sets = None,
     seed: Seed = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print sweep.json, no table.")] = False,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Play a grid, a Latin hypercube or a list of settings under the same callers."""
@@ -179,7 +180,7 @@ def tornado(
     ] = None,
     sets: Sets = None,
     seed: Seed = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print tornado.json, no table.")] = False,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Find the input whose uncertainty moves a metric most, the calibration's included."""
@@ -222,7 +223,7 @@ def alarms(
     ] = None,
     sets: Sets = None,
     seed: Seed = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print alarms.json, no table.")] = False,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Back-test alert rules on simulated peaks; write them for Prometheus, with their tests."""
@@ -287,7 +288,7 @@ def gate(
     ] = None,
     sets: Sets = None,
     seed: Seed = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print gate.json, no table.")] = False,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Fail (exit code 1) if a candidate is significantly worse than a baseline."""
