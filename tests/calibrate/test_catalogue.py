@@ -162,7 +162,9 @@ def test_profiles_lists_what_ships():
 def test_every_shipped_profile_says_what_it_is_of():
     from voicesim.report.profiles import folder
 
-    for file in folder().glob("*.yaml"):
+    files = list(folder().glob("*.yaml"))
+    assert len(files) > 20
+    for file in files:
         about = yaml.safe_load(file.read_text())["about"]
         assert about["model"] in MODELS, file
         assert about["gpu"] is None or about["gpu"] in GPUS, file

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -193,14 +192,12 @@ def test_interrupted_keeps_what_is_finished(path, tmp_path):
 
 
 def test_the_budget_ends_it_between_runs(path, tmp_path):
-    began = time.monotonic()
     answer = compare(
         path, precision=1e-12, width=1e-12, metrics=["ttfa_p95_s"], first=2, max_replications=4000,
         budget=2.0, workers=1, out=tmp_path,
     )  # fmt: skip
     assert answer.ended == "budget" and answer.look >= 1
     assert answer.replications in answer.settings.looks.sizes
-    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
 import re
-import time
 import warnings
 
 import matplotlib
@@ -22,14 +21,12 @@ def texts(axis):
     return [found.get_text() for found in axis.texts]
 
 
-def test_a_png_at_a_readable_size_in_time_and_without_a_warning(tmp_path):
+def test_a_png_at_a_readable_size_and_without_a_warning(tmp_path):
     path = tmp_path / "new" / "peak.png"
     settings = matplotlib.rcParams.copy()
-    began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         peak_figure(series(*FIVE), FIVE, context(), path)
-    assert time.perf_counter() - began < 4
     height, width, _ = imread(path).shape
     assert width == 1600 and 700 < height < 1100
     assert matplotlib.rcParams.copy() == settings

@@ -1,6 +1,6 @@
 """Batch levels: what was measured at each batch, and how well a fit predicts a level it never saw.
 
-A level is a batch size with at least three decode rows in some run, or any batch of a file whose
+A level is a batch size with at least MIN_ROWS decode rows in some run, or any batch of a file whose
 rows are their own runs.  Its seconds are the mean over runs of the run's median.
 """
 

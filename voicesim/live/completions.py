@@ -47,11 +47,15 @@ class Completions:
                     done = True
                     continue
                 event = parsed(text)
-                for choice in event.get("choices") or []:
+                choices = event.get("choices") or []
+                usage = event.get("usage") or {}
+                listed = isinstance(choices, list) and all(isinstance(c, dict) for c in choices)
+                if not listed or not isinstance(usage, dict):
+                    raise EndpointError(f"sends an event of another form: {text[:60]!r}")
+                for choice in choices:
                     tokens = tokens_of(choice)
                     if tokens:
                         exchange.add(len(text), tokens=tokens)
-                usage = event.get("usage") or {}
                 exchange.prompt_tokens = usage.get("prompt_tokens", exchange.prompt_tokens)
                 exchange.said_tokens = usage.get("completion_tokens", exchange.said_tokens)
         return done

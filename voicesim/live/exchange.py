@@ -20,7 +20,7 @@ class Clock:
 @dataclass
 class Chunk:
     """t: when its last byte was read (s).  audio: seconds (None for tokens).  live: requests in
-    flight then."""
+    flight at its first read."""
 
     t: float
     audio: float | None

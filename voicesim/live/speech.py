@@ -60,6 +60,8 @@ class Speech:
                     exchange.add(len(audio), meter.feed(audio, message=True))
                 elif kind == "speech.audio.done":
                     usage = event.get("usage") or {}
+                    if not isinstance(usage, dict):
+                        raise EndpointError(f"sends an event of another form: {text[:60]!r}")
                     exchange.prompt_tokens = usage.get("input_tokens")
                     exchange.said_tokens = usage.get("output_tokens")
                     done = True

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 
 from voicesim.calibrate.chunks.learn import Learned, learn
+from voicesim.calibrate.chunks.robust import less
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers.measured import Measured
-from voicesim.engine.profile import Profile, Quantity
+from voicesim.engine.profile import Profile
 
 
 def learn_all(found: list[Measured], token_audio_s: float | None) -> Learned | None:
@@ -59,16 +60,10 @@ def with_learned(profile: Profile, found: Learned, samples: pd.DataFrame) -> Pro
     prompts = (samples["stage"] == "prefill").any()
     if found.prefill is not None and not prompts and profile.range is not None:
         steep: dict[str, object] = {
-            "prefill_per_token_s": not_negative(found.prefill),
+            "prefill_per_token_s": less(found.prefill),
             "prefill_from_tokens": int(profile.range.batch[1]),
         }
         update["decode"] = profile.decode.model_copy(update=steep)
     cannot += [f"{found.file}: {text}" for text in found.cannot]
     update["fit"] = profile.fit.model_copy(update={"unidentified": cannot})
     return profile.model_copy(update=update)
-
-
-def not_negative(q: Quantity) -> Quantity:
-    """A cost cannot be negative, whatever the noise made of it."""
-    ends = {n: None if (v := getattr(q, n)) is None else max(v, 0.0) for n in ("low", "high")}
-    return Quantity(value=max(q.value, 0.0), **ends, origin=q.origin)

@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, hstack
 
 from voicesim.calibrate.chunks.load import one_clock
-from voicesim.calibrate.chunks.robust import codes, quantity, resampled, robust_fit
+from voicesim.calibrate.chunks.robust import codes, less, quantity, resampled, robust_fit
 from voicesim.engine.profile import Quantity
 
 NARROWEST, WIDEST = 2e-5, 2e-2
@@ -84,7 +84,7 @@ def find_batches(chunks: pd.DataFrame) -> Batches | None:
     if window is not None and window.value < apart:  # less than chunks of a batch lie apart
         window = Quantity(value=0.0, low=0.0, high=apart, origin="fitted")
     if cost is not None and window is not None:
-        cost = (_less(cost[0], window.value), cost[1], cost[2])
+        cost = (less(cost[0], window.value), cost[1], cost[2])
     busy = {} if cost is None else {
         str(rows["run"].iloc[0]): busy_share(table, cost)
         for rows, table in zip(ordered, tables, strict=True)
@@ -175,14 +175,7 @@ def gather_window(full: pd.DataFrame, cost: tuple[Quantity, Quantity, Quantity])
     found = quantity(
         float(np.median(under[near])), resampled(middle, np.arange(n), np.zeros(n, dtype=int))[:, 0]
     )
-    return _less(found, 0.0)
-
-
-def _less(q: Quantity, seconds: float) -> Quantity:
-    """A quantity less some seconds, never below 0."""
-    ends = {n: None if (v := getattr(q, n)) is None else v for n in ("value", "low", "high")}
-    parts = {n: None if v is None else max(v - seconds, 0.0) for n, v in ends.items()}
-    return q.model_copy(update=parts)
+    return less(found)
 
 
 def _lower_plane(design: np.ndarray, since: np.ndarray) -> np.ndarray:

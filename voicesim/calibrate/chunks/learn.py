@@ -10,6 +10,7 @@ from voicesim.calibrate.chunks.demand import Demand, demands_of
 from voicesim.calibrate.chunks.first import firsts_of, overhead, prefill_per_token
 from voicesim.calibrate.chunks.gaps import codec_per_frame, gaps_of, jitter_of, prompt_in_gaps
 from voicesim.calibrate.chunks.load import one_clock
+from voicesim.calibrate.chunks.robust import less
 from voicesim.calibrate.chunks.schedule import MOSTLY, Cadence, find_cadence, frames_of
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.samples import SHORTEST_S, from_columns
@@ -57,11 +58,7 @@ class Learned:
         """One-way delay (s) of a listener: the overhead less the median jitter."""
         if self.overhead is None:
             return None
-        late = MEDIAN_OF_JITTER * (self.jitter.value if self.jitter else 0.0)
-        found = self.overhead.model_dump()
-        for name in ("value", "low", "high"):
-            found[name] = max(found[name] - late, 0.0)
-        return Quantity(**found)
+        return less(self.overhead, MEDIAN_OF_JITTER * (self.jitter.value if self.jitter else 0.0))
 
 
 def learn(chunks: pd.DataFrame, token_audio_s: float, file: str) -> Learned:
@@ -163,10 +160,7 @@ def _learn_overhead(out: Learned, table: pd.DataFrame, gaps: pd.DataFrame) -> No
     if out.batches is not None and out.batches.cost is not None:
         window = _value(out.batches.window)
         fixed = window + sum(q.value for q in out.batches.cost[:2])
-        found = out.overhead.model_dump()
-        for name in ("value", "low", "high"):
-            found[name] = max(found[name] - fixed, 0.0)
-        out.overhead = Quantity(**found)
+        out.overhead = less(out.overhead, fixed)
     out.cannot.append(
         "network delay and gateway: only their sum shows"
         + ("" if out.batches and out.batches.cost else ", with the codec's floor in it")

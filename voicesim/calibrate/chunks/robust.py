@@ -97,3 +97,11 @@ def quantity(value: float, draws: np.ndarray, origin: Origin = "fitted") -> Quan
 def codes(values: np.ndarray) -> np.ndarray:
     """int[n]: 0, 1, ... for equal values."""
     return np.asarray(np.unique(values, return_inverse=True)[1])
+
+
+def less(q: Quantity, seconds: float = 0.0) -> Quantity:
+    """A quantity less some seconds, never below 0, whatever the noise made of it."""
+    ends = {name: getattr(q, name) for name in ("value", "low", "high")}
+    return q.model_copy(
+        update={n: None if v is None else max(v - seconds, 0.0) for n, v in ends.items()}
+    )

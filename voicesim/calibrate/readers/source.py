@@ -224,7 +224,7 @@ def _keys(text: str) -> Iterator[str]:
 def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Rows of a small CSV with the line that each begins on; blank lines are skipped."""
     for first, block in text_blocks(path):
-        reader = csv.reader(io.StringIO(block))
+        reader = csv.reader(io.StringIO(block), strict=True)
         before = 0
         try:
             for row in reader:
