@@ -15,8 +15,8 @@ from voicesim.engine.profile import load_profile
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.replay import recorded_calls
 from voicesim.experiment.validate import Setting, as_data, compared
+from voicesim.files import write_json
 from voicesim.report.ladder import progress as shown
-from voicesim.report.ladder import write_json
 from voicesim.report.replay import CALLS, playable
 from voicesim.report.run import play
 from voicesim.report.validate import print_validation, read_given, replayed

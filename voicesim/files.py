@@ -1,9 +1,13 @@
 """Files that are either not there or whole."""
 
+import json
+import math
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 
 def unwritable(folder: Path) -> str:
@@ -41,3 +45,22 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """A JSON file, whole; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(content, indent=2, allow_nan=False)
+    write_whole(path, (text + "\n").encode())
+
+
+def write_tables(folder: Path, tables: Mapping[str, Any]) -> None:
+    """DataFrames as Parquet files NAME.parquet, each whole."""
+    for name, table in tables.items():
+        content = table.to_parquet(index=False, compression="zstd")
+        write_whole(folder / f"{name}.parquet", content)
+
+
+def finite(x: float) -> float | None:
+    """A number as JSON has it: None where it is not finite."""
+    return x if math.isfinite(x) else None

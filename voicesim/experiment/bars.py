@@ -11,6 +11,7 @@ from voicesim.experiment.inputs import BASE, HIGH, LOW, Input
 from voicesim.experiment.looks import Looks
 from voicesim.experiment.metrics import value
 from voicesim.experiment.playing import Run
+from voicesim.files import finite
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class Bar:
         """Both ends as plain data, the low one first."""
         return [
             {
-                "value": text, "mean": _finite(d.mean), "difference": _finite(d.difference.mean),
-                "low": _finite(d.difference.low), "high": _finite(d.difference.high),
+                "value": text, "mean": finite(d.mean), "difference": finite(d.difference.mean),
+                "low": finite(d.difference.low), "high": finite(d.difference.high),
                 "measured": d.measured, "p": d.p, "p_holm": d.p_holm, "verdict": d.verdict,
             }
             for text, d in ((self.input.low, self.low), (self.input.high, self.high))
@@ -98,7 +99,3 @@ def p_lead(a: Sequence[float | None], b: Sequence[float | None]) -> float:
     """p value of two inputs having the same span, paired over replications."""
     pairs = zip(a, b, strict=True)
     return method.t_p_value([x - y for x, y in pairs if x is not None and y is not None])
-
-
-def _finite(x: float) -> float | None:
-    return x if math.isfinite(x) else None

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from voicesim import terminal
 from voicesim.engine.profile import ProfileError
+from voicesim.engine.spec import NoProgressError
 from voicesim.experiment.backends import WorkerDied
 from voicesim.experiment.compare import INTERRUPTED, State, compare
 from voicesim.experiment.metrics import METRICS, ExperimentError
@@ -49,7 +50,7 @@ def compare_command(
     except (ScenarioErrors, ExperimentError) as problem:
         print(problem, file=sys.stderr)
         return 2
-    except (ModelError, ProfileError, PolicyError) as problem:
+    except (ModelError, ProfileError, PolicyError, NoProgressError) as problem:
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
         print(f"{path}: {problem}", file=sys.stderr)

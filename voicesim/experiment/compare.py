@@ -1,6 +1,5 @@
 """Compare variants under the same callers, with as many replications as the answer needs."""
 
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ from voicesim.experiment.looks import FIRST, Looks, schedule
 from voicesim.experiment.metrics import COSTS, METRICS, ExperimentError, chosen, flat, value
 from voicesim.experiment.store import Store
 from voicesim.experiment.work import Job, jobs_of, model_version
-from voicesim.files import write_whole
+from voicesim.files import finite, write_json, write_tables, write_whole
 from voicesim.metrics import warmup
 from voicesim.metrics.summary import aggregate
 from voicesim.scenario import ScenarioFile, load
@@ -172,9 +171,9 @@ class Comparison:
         return [
             {
                 "variant": d.variant, "metric": d.metric, "replications": d.replications,
-                "measured": d.measured, "baseline": _finite(d.baseline), "mean": _finite(d.mean),
-                "difference": _finite(d.difference.mean), "low": _finite(d.difference.low),
-                "high": _finite(d.difference.high), "half_width": _finite(d.difference.half),
+                "measured": d.measured, "baseline": finite(d.baseline), "mean": finite(d.mean),
+                "difference": finite(d.difference.mean), "low": finite(d.difference.low),
+                "high": finite(d.difference.high), "half_width": finite(d.difference.half),
                 "p": d.p, "p_holm": d.p_holm, "correlation": d.correlation,
                 "runs_saved": d.runs_saved, "verdict": d.verdict, "settled": d.settled,
             }
@@ -224,12 +223,9 @@ class Comparison:
             "differences": self.differences, "pairs": self.pairs,
             "replications": self.replicated,
         }  # fmt: skip
-        for name, table in tables.items():
-            content = table.to_parquet(index=False, compression="zstd")
-            write_whole(folder / f"{name}.parquet", content)
+        write_tables(folder, tables)
         write_whole(folder / "scenario.yaml", self.file.resolved_yaml())
-        text = json.dumps(self.as_dict(), indent=2, allow_nan=False)
-        write_whole(folder / "study.json", (text + "\n").encode())
+        write_json(folder / "study.json", self.as_dict())
 
     def _metrics(self, variant: str) -> list[dict[str, Any]]:
         return [self.results[variant, r]["metrics"] for r in range(self.replications)]
@@ -395,7 +391,3 @@ def _check(file: ScenarioFile) -> None:
     for scenario in [part for whole in file.variants.values() for part in whole.apart()]:
         profile = load_profile(scenario.cluster.pool.engine.profile_path)
         python_policies(scenario, pool_spec(scenario, profile))
-
-
-def _finite(x: float) -> float | None:
-    return x if math.isfinite(x) else None

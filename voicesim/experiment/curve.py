@@ -54,7 +54,7 @@ def fit_ladder(ladder: Ladder, without: Collection[float] = ()) -> Profile:
     start = _start(ladder, levels)
     rest = tuple(ladder.free)
     if "per_frame_s" in rest:
-        beginnings = [start, {**start, **_by_the_codec(ladder, start, levels)}]
+        beginnings = [start, {**start, **_by_the_codec(start, levels)}]
         tries = [_solve(ladder, Shape((), rest), figures, begin) for begin in beginnings]
         best, why = min(tries, key=lambda t: t.cost), "two stages: a line in streams, and the codec"
     elif len(levels) == 1:
@@ -90,9 +90,7 @@ def _start(ladder: Ladder, levels: Sequence[float]) -> dict[str, float]:
     return start
 
 
-def _by_the_codec(
-    ladder: Ladder, start: Mapping[str, float], levels: Sequence[float]
-) -> dict[str, float]:
+def _by_the_codec(start: Mapping[str, float], levels: Sequence[float]) -> dict[str, float]:
     """Another beginning: the last load is the codec's, most of the first the decoder's."""
     share = start[f"step {levels[-1]:g}"] / levels[-1]
     low = start[f"step {levels[0]:g}"]

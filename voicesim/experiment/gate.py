@@ -4,7 +4,6 @@ Either side is a finished folder or a scenario that is played now.  The judgemen
 ``experiment.judge``; this module finds the sides and says what was decided.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from voicesim.experiment.plan import SHARES, SHORT, TIMES, number_of
 from voicesim.experiment.quality import QUALITY, quality_asked, read_quality
 from voicesim.experiment.sides import Side
 from voicesim.experiment.store import Store
-from voicesim.files import write_whole
+from voicesim.files import finite, write_json, write_tables, write_whole
 from voicesim.scenario import ScenarioFile
 
 GATE_SCHEMA = "voicesim-gate/1"
@@ -73,11 +72,11 @@ class Gate:
         return [
             {
                 "metric": j.metric, "verdict": j.verdict, "failed": j.failed,
-                "baseline": _finite(j.baseline), "candidate": _finite(j.candidate),
-                "difference": _finite(j.difference.mean), "low": _finite(j.difference.low),
-                "high": _finite(j.difference.high), "margin": j.margin,
+                "baseline": finite(j.baseline), "candidate": finite(j.candidate),
+                "difference": finite(j.difference.mean), "low": finite(j.difference.low),
+                "high": finite(j.difference.high), "margin": j.margin,
                 "p": j.p if j.tested else None, "p_holm": j.p_holm if j.tested else None,
-                "sees": _finite(j.sees), "how": j.how,
+                "sees": finite(j.sees), "how": j.how,
                 "baseline_n": j.runs[0], "candidate_n": j.runs[1],
             }
             for j in self.judged
@@ -102,14 +101,11 @@ class Gate:
 
     def write(self, folder: Path) -> None:
         """gate.json, gate.parquet, and the candidate as a baseline of later gates."""
-        for name, table in (("gate", self.table), ("replications", self.candidate.table)):
-            content = table.to_parquet(index=False, compression="zstd")
-            write_whole(folder / f"{name}.parquet", content)
+        write_tables(folder, {"gate": self.table, "replications": self.candidate.table})
         variant = {self.candidate.variant: self.candidate.scenario}
         text = yaml.safe_dump(variant, sort_keys=False, allow_unicode=True)
         write_whole(folder / "scenario.yaml", text.encode())
-        text = json.dumps(self.as_dict(), indent=2, allow_nan=False)
-        write_whole(folder / "gate.json", (text + "\n").encode())
+        write_json(folder / "gate.json", self.as_dict())
 
 
 def gate(
@@ -226,7 +222,3 @@ def _margin(text: str) -> tuple[str, float]:
     except ValueError as problem:
         raise ExperimentError(f"--margin {text}: {problem}") from None
     return metric, margin
-
-
-def _finite(x: float) -> float | None:
-    return x if math.isfinite(x) else None

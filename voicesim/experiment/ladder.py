@@ -158,6 +158,8 @@ def check(load: Load, levels: Sequence[int], seeds: int, limit: float) -> None:
         raise ExperimentError("seeds: 1 or more; limit: above 0")
     if not load.chunks or min(load.chunks) < 1:
         raise ExperimentError("chunk: tokens of the first chunk, the ramp and the steady one")
+    if load.prompt < 1 or load.codec_cap < 1 or load.left_context < 0:
+        raise ExperimentError("prompt, codec_cap: 1 or more; left_context: 0 or more")
     if not load.audio >= load.profile.token_audio_s:
         raise ExperimentError(f"audio: {load.audio:g} s is shorter than one token")
 

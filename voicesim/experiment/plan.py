@@ -1,6 +1,5 @@
 """The cheapest setting that meets every SLO, found with a stated confidence."""
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +19,7 @@ from voicesim.experiment.space import SettingError, Space
 from voicesim.experiment.store import Store
 from voicesim.experiment.vary import axis_of, short
 from voicesim.experiment.work import Job, jobs_of, model_version
-from voicesim.files import write_whole
+from voicesim.files import write_json, write_tables, write_whole
 from voicesim.scenario import Scenario, ScenarioFile, load
 from voicesim.scenario.units import stated_duration
 from voicesim.simulation import problems
@@ -228,10 +227,8 @@ def plan(
         list(work.judged.values()), space.priced, space.notes, work.runs, work.reused,
     )  # fmt: skip
     if store.folder is not None:
-        text = json.dumps(found.as_dict(), indent=2, allow_nan=False)
-        write_whole(store.folder / "plan.json", (text + "\n").encode())
-        content = found.table.to_parquet(index=False, compression="zstd")
-        write_whole(store.folder / "judged.parquet", content)
+        write_json(store.folder / "plan.json", found.as_dict())
+        write_tables(store.folder, {"judged": found.table})
         write_whole(store.folder / "scenario.yaml", file.resolved_yaml())
     return found
 

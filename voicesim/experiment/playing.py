@@ -1,18 +1,14 @@
 """All runs of a study whose number is fixed beforehand, and its files."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from voicesim.experiment.backends import backend as backend_of
 from voicesim.experiment.metrics import METRICS, value
 from voicesim.experiment.store import Store
 from voicesim.experiment.work import Job
-from voicesim.files import write_whole
 from voicesim.study import merged
 
 Run = Mapping[str, Any]
@@ -70,16 +66,3 @@ def warnings_of(played: Sequence[tuple[str, Sequence[Run]]]) -> list[str]:
         + ("" if len(names[text]) == len(played) else f" ({len(names[text])} of {len(played)})")
         for text, line in lines.items()
     ]
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """A JSON file, whole."""
-    text = json.dumps(content, indent=2, allow_nan=False)
-    write_whole(path, (text + "\n").encode())
-
-
-def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
-    """Parquet files, each whole."""
-    for name, table in tables.items():
-        content = table.to_parquet(index=False, compression="zstd")
-        write_whole(folder / f"{name}.parquet", content)

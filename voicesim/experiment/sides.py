@@ -1,6 +1,5 @@
 """The two sides of a gate: a finished folder, or a scenario that is played now."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from voicesim.experiment.judge import LEAST, Asked, asked_of
 from voicesim.experiment.metrics import METRICS, ExperimentError, chosen
 from voicesim.experiment.store import Store
 from voicesim.experiment.work import jobs_of
+from voicesim.files import finite
 from voicesim.scenario import Scenario, ScenarioFile, load
 from voicesim.simulation import checked
 from voicesim.study import replication_table
@@ -243,10 +243,10 @@ class SideBySide:
         """A row per variant and metric; null: not measured, or no interval."""
         return [
             {
-                "variant": v, "metric": each.metric, "a": _finite(each.baseline),
-                "b": _finite(each.candidate), "difference": _finite(each.difference.mean),
-                "low": _finite(each.difference.interval().low),
-                "high": _finite(each.difference.interval().high), "how": each.how,
+                "variant": v, "metric": each.metric, "a": finite(each.baseline),
+                "b": finite(each.candidate), "difference": finite(each.difference.mean),
+                "low": finite(each.difference.interval().low),
+                "high": finite(each.difference.interval().high), "how": each.how,
             }
             for v, of in self.asked.items() for each in of
         ]  # fmt: skip
@@ -278,7 +278,3 @@ def side_by_side(a: Path, b: Path, variant: str | None = None) -> SideBySide:
         said += [f"{name}: {text}" for text in notes(x, y, paired)]
     said.append("each interval is on its own: among many, some leave out 0 by chance")
     return SideBySide((str(a), str(b)), found, said)
-
-
-def _finite(x: float) -> float | None:
-    return x if math.isfinite(x) else None

@@ -19,13 +19,11 @@ from voicesim.experiment.playing import (
     measured,
     play_all,
     warnings_of,
-    write_json,
-    write_tables,
 )
 from voicesim.experiment.space import SettingError, Space
 from voicesim.experiment.vary import short
 from voicesim.experiment.work import jobs_of, model_version
-from voicesim.files import write_whole
+from voicesim.files import write_json, write_tables, write_whole
 from voicesim.metrics.summary import aggregate
 from voicesim.scenario import Scenario, ScenarioFile, load
 from voicesim.scenario.units import BYTES, SECONDS

@@ -21,12 +21,10 @@ from voicesim.experiment.playing import (
     measured,
     play_all,
     warnings_of,
-    write_json,
-    write_tables,
 )
 from voicesim.experiment.space import SettingError, Space
 from voicesim.experiment.work import jobs_of, model_version
-from voicesim.files import write_whole
+from voicesim.files import write_json, write_tables, write_whole
 from voicesim.metrics.summary import interval
 from voicesim.scenario import ScenarioFile, load
 

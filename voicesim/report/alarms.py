@@ -16,9 +16,8 @@ from voicesim import terminal
 from voicesim.experiment.alarms import SHIPPED, Backtest, backtest
 from voicesim.experiment.backtest import EARLY, LATE, MISSED, WARNED, Finding
 from voicesim.experiment.metrics import ExperimentError
-from voicesim.experiment.playing import write_tables
 from voicesim.experiment.work import Job
-from voicesim.files import write_whole
+from voicesim.files import write_tables, write_whole
 from voicesim.metrics.prometheus import openmetrics, rules_file, rules_test, threshold
 from voicesim.report import words
 from voicesim.report.alarms_figure import alarms_figure

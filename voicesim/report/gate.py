@@ -9,6 +9,7 @@ from rich.console import Console
 
 from voicesim import terminal
 from voicesim.engine.profile import ProfileError
+from voicesim.engine.spec import NoProgressError
 from voicesim.experiment.backends import WorkerDied
 from voicesim.experiment.gate import gate
 from voicesim.experiment.metrics import ExperimentError
@@ -40,7 +41,7 @@ def gate_command(
     except (ScenarioErrors, ExperimentError, ModelError, ProfileError, PolicyError) as problem:
         print(problem, file=sys.stderr)
         return 2
-    except (WorkerDied, OSError) as problem:
+    except (WorkerDied, OSError, NoProgressError) as problem:
         print(problem, file=sys.stderr)
         return 2
     except KeyboardInterrupt:

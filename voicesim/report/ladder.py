@@ -1,6 +1,5 @@
 """The ``ladder`` command: progress, table, figure and folder of one ladder."""
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from voicesim.experiment.ladder import Ladder, as_data, climb
 from voicesim.experiment.ladder import Progress as Report
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.rung import Load
+from voicesim.files import write_json
 from voicesim.report import words
 from voicesim.report.ladder_figure import codec_words, ladder_figure
 from voicesim.runfolder import FolderError, RunFolder
@@ -147,12 +147,6 @@ def write_ladder(ladder: Ladder, folder: RunFolder) -> None:
     write_json(folder.path / FILES[0], data)
     ladder_figure(ladder, folder.path / FILES[1])
     pd.DataFrame(data["levels"]).to_parquet(folder.path / FILES[2], index=False)
-
-
-def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """A file of numbers; its folder is made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def whole_numbers(option: str, text: str) -> list[int]:

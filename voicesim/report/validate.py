@@ -20,8 +20,9 @@ from voicesim.experiment.reenact import validate_replies
 from voicesim.experiment.replies import replies_of, with_audio
 from voicesim.experiment.traces import read_runs, runs_of_tokens
 from voicesim.experiment.validate import Setting, as_data, compared, validate
+from voicesim.files import write_json
 from voicesim.report import words
-from voicesim.report.ladder import progress, usual_prompt, whole_numbers, write_json
+from voicesim.report.ladder import progress, usual_prompt, whole_numbers
 from voicesim.report.validate_sheets import REPLIES, TOKENS, Brief, Sheet, Shown, of_replies
 from voicesim.scenario.units import duration
 
