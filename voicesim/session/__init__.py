@@ -1,0 +1,1 @@
+"""One call: it speaks, is heard, transcribed, answered, interrupted; and where the time went."""
