@@ -49,20 +49,23 @@ N_FLOAT_HEADER = 40
     OF_STREAM, OF_ENGINE, OF_WORKER, OF_HEAP_T, OF_TREE, OF_UTT, OF_RES, OF_ARRIVAL, OF_COMPUTE,
     OF_NOISE, OF_JITTER, OF_CHUNK,
 ) = range(80, 92)  # fmt: skip
-N_INT_HEADER = 96
+# a stage of a dialogue: streams have chunk ends of their own; what leaves goes to an outbox
+H_OWN_CHUNKS, H_MESSAGES, H_OUTBOX, O_ENDS, O_OUTBOX = range(92, 97)
+N_INT_HEADER = 112
 
 # --- stream rows ------------------------------------------------------------------------------
 (
     S_STATE, S_UTT, S_ENGINE, S_PROMPT, S_TOKENS, S_GEN, S_COMPUTED, S_PLANNED, S_OFF, S_DUE,
     S_READY, S_SENT, S_READY_TOK, S_SENT_TOK, S_NEXT, S_PREV, S_BNEXT, S_BPREV, S_BUCKET,
     S_QNEXT, S_QPREV, S_INQ, S_ACTIVE, S_SEQ, S_ATTEMPTS, S_ABORT, S_PREEMPTS, S_MODE, S_STALLS,
-    S_AUDIBLE, S_ONCE, S_SHARED,
-) = range(32)  # fmt: skip
-NSI = 32
+    S_AUDIBLE, S_ONCE, S_SHARED, S_HIT,
+) = range(33)  # fmt: skip
+NSI = 33
 (
     X_PLAY_END, X_HELD, X_SINCE, X_FIRST, X_LAST, X_RECEIVED, X_STALL, X_STALL_MAX, X_A, X_C,
     X_PACE, X_REQUEST, X_ADMIT, X_START, X_READY_AT, X_ENQUEUED, X_DEADLINE, X_LOST, X_AUDIO,
-) = range(19)  # fmt: skip
+    X_ENCODE,
+) = range(20)  # fmt: skip
 NSF = 20
 
 # stream states
@@ -89,12 +92,14 @@ V_END, V_REM, V_SINCE, V_SLOW, V_START = range(5)
 NVF = 5
 
 # --- tape and results: one row per utterance --------------------------------------------------
-U_TOKENS, U_PROMPT, U_SESSION = range(3)
-NUI = 3
-Y_THINK, Y_PATIENCE = range(2)
-NUF = 2
-R_SLOT, R_OUTCOME, R_CHUNKS, R_STALLS, R_AUDIBLE, R_PREEMPTS, R_ATTEMPTS, R_ENGINE = range(8)
-NRI = 8
+U_TOKENS, U_PROMPT, U_SESSION, U_HIT, U_ENDS = range(5)
+NUI = 5
+Y_THINK, Y_PATIENCE, Y_ENCODE = range(3)
+NUF = 3
+(
+    R_SLOT, R_OUTCOME, R_CHUNKS, R_STALLS, R_AUDIBLE, R_PREEMPTS, R_ATTEMPTS, R_ENGINE, R_GENERATED
+) = range(9)  # fmt: skip
+NRI = 9
 (
     Z_REQUEST, Z_ADMIT, Z_START, Z_DONE, Z_PLAY_END, Z_STALL, Z_STALL_MAX, Z_A, Z_C, Z_PACE, Z_LOST
 ) = range(11)  # fmt: skip
@@ -103,6 +108,10 @@ NRF = 11
 # outcomes of an utterance
 PENDING, COMPLETED, REFUSED, ABANDONED, FAILED_OUTCOME = range(5)
 OUTCOMES = ("live", "completed", "refused", "abandoned", "failed")
+
+# --- outbox: what left a stage in the event at hand (utterance, tokens, 1: the last) -----------
+M_UTT, M_TOKENS, M_LAST = range(3)
+NMI = 3
 
 # --- chunk log --------------------------------------------------------------------------------
 L_UTT, L_INDEX, L_ENGINE, L_ROWS = range(4)

@@ -42,6 +42,8 @@ _INT = (
     (at.O_HIST, "one", at.N_FINE),
     (at.O_SESSION, "sessions", 1),
     (at.O_CHUNK_I, "chunks", at.NLI),
+    (at.O_ENDS, "ends", 1),
+    (at.O_OUTBOX, "outbox", at.NMI),
 )
 _FLOAT = (
     (at.OF_STREAM, "slots", at.NSF),
@@ -95,6 +97,8 @@ class Pool:
             "noise": 4096,
             "jitter": 4096,
             "chunks": (2 * margin + 4 * utterances) if spec.record_chunks else 0,
+            "ends": 0 if tape.ends is None else len(tape.ends[1]),
+            "outbox": spec.max_num_seqs + workers * cap + 8 if spec.stage else 0,
         }
         self.I = np.zeros(at.N_INT_HEADER, np.int64)
         self.F = np.zeros(at.N_FLOAT_HEADER)
@@ -159,6 +163,7 @@ class Pool:
             (at.H_MAXQ, s.max_queued), (at.H_PYTHON, self._decide is not None),
             (at.H_RETRIES, s.retries), (at.H_FULLJIT, s.full_jitter), (at.H_STANDBY, s.standby),
             (at.H_CLOSED, self.tape.callers), (at.H_BINS, s.bins), (at.H_CHUNKLOG, s.record_chunks),
+            (at.H_OWN_CHUNKS, self.tape.ends is not None), (at.H_MESSAGES, s.stage),
             (at.H_GQ_HEAD, -1), (at.H_GQ_TAIL, -1), (at.H_DECISION, -1),
             (at.H_NEXT_UTT, self.tape.callers if self.tape.closed else 0),
         ):  # fmt: skip
@@ -209,11 +214,18 @@ class Pool:
         rows = self.section(at.O_UTT)
         rows[start:, at.U_TOKENS] = tape.tokens[start:]
         rows[start:, at.U_PROMPT] = tape.prompt[start:]
+        if tape.hit is not None:
+            rows[start:, at.U_HIT] = tape.hit[start:]
+        if tape.ends is not None:
+            rows[:, at.U_ENDS] = tape.ends[0][:-1]
+            self.section(at.O_ENDS)[:, 0] = tape.ends[1]
         counts = np.diff(tape.first)
         rows[:, at.U_SESSION] = np.repeat(np.arange(len(counts)), counts)
         floats = self.section(at.OF_UTT)
         floats[start:, at.Y_THINK] = tape.think[start:]
         floats[start:, at.Y_PATIENCE] = tape.patience[start:]
+        if tape.encode is not None:
+            floats[start:, at.Y_ENCODE] = tape.encode[start:]
         self.section(at.O_RES)[start:, at.R_SLOT] = -1
         self.section(at.OF_ARRIVAL)[:, 0] = tape.arrival
         self.section(at.O_SESSION)[:, 0] = tape.first[: len(tape.arrival)]

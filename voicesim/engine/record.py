@@ -9,7 +9,7 @@ import numpy as np
 class RunRecord:
     """Raw results of one run; columns as in voicesim.engine.layout.
 
-    utterance_i: int64[U, 8] (its column R_SLOT is the kernel's own bookkeeping), utterance_f:
+    utterance_i: int64[U, 9] (its column R_SLOT is the kernel's own bookkeeping), utterance_f:
     float64[U, 11], one row per utterance of the tape.
     series: int64[bins, 10]; gaps: int64[bins, 384], coarse histogram of the gap before
     a chunk / the audio of the chunk before it; gap_hist: int64[3072], fine histogram of the gap /

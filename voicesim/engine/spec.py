@@ -60,6 +60,7 @@ class PoolSpec:
     decode_slowdown, codec_slowdown: how many times longer each takes while the other runs.
     admission, routing: kinds of voicesim.policy; limit, max_queued, deadline, lead: their knobs.
     retries, backoff, factor, full_jitter, standby: what the refused do.
+    stage: a stage of a dialogue: chunks are handed to the dialogue instead of a listener.
     """
 
     engines: int
@@ -101,6 +102,7 @@ class PoolSpec:
     full_jitter: bool = False
     standby: bool = False
     record_chunks: bool = False
+    stage: bool = False
 
     @property
     def bins(self) -> int:

@@ -51,6 +51,11 @@ class Tape:
     callers: int  #: closed arrivals: how many at once; 0 when open
     numbers: np.ndarray | None = None  #: int64[S], of a share of a tape: numbers in the whole
     _recipe: _Recipe | None = field(default=None, repr=False)
+    # of the stages of a dialogue only
+    hit: np.ndarray | None = None  #: int64[U], prompt tokens whose KV the engine still has
+    encode: np.ndarray | None = None  #: float64[U], GPU seconds before the prompt, images
+    ends: tuple[np.ndarray, np.ndarray] | None = None
+    """Chunks of each stream's own: int64[U+1] offsets into int64[...] tokens at their ends."""
 
     @property
     def sessions(self) -> int:

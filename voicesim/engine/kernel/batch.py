@@ -151,7 +151,7 @@ def token_sampled(F, I, g, s, t):
         I[o + S_DUE] = due + 1
         set_due(I, s)
     else:
-        I[o + S_DUE] = due + chunk_tokens(I, I[o + S_READY] + 1, due, I[o + S_TOKENS])
+        I[o + S_DUE] = due + chunk_tokens(I, s, I[o + S_READY] + 1, due, I[o + S_TOKENS])
         set_due(I, s)
     I[e + E_CHUNKS] += 1
     chunk_ready(F, I, s, t)
@@ -278,7 +278,7 @@ def end_prefills(F, I, g, t):
             I[o + S_GEN] += 1
             join_lockstep(I, g, s)
             if I[o + S_DUE] == 0:
-                I[o + S_DUE] = chunk_tokens(I, 0, 0, I[o + S_TOKENS])
+                I[o + S_DUE] = chunk_tokens(I, s, 0, 0, I[o + S_TOKENS])
             if I[o + S_GEN] == I[o + S_DUE]:
                 token_sampled(F, I, g, s, t)
             else:
@@ -323,7 +323,6 @@ def preempt(F, I, g, t, s):
         I[o + S_ONCE] = lost
     leave_running(I, g, s)
     if state == ZOMBIE:
-        I[o + S_GEN] = I[o + S_TOKENS]
         I[o + S_STATE] = GENERATED
         if I[o + S_SENT_TOK] == I[o + S_TOKENS] or I[o + S_ABORT] != 0:
             maybe_free(F, I, s, t)
@@ -423,11 +422,12 @@ def admit_waiting(F, I, g, t, budget, idle):
         if I[H_OVERLAP] != 0 and not idle and late:
             break
         whole = I[o + S_PROMPT] + I[o + S_GEN]
-        hit = I[H_PREFIX] if I[e + E_CACHED] != 0 else 0
+        shared = I[H_PREFIX] if I[e + E_CACHED] != 0 else 0
+        hit = shared if shared > I[o + S_HIT] else I[o + S_HIT]
         n = whole - hit
         if n > budget:
             n = budget
-        held = hit // I[H_BLOCK] if I[e + E_REFS] > 0 else 0
+        held = shared // I[H_BLOCK] if I[e + E_REFS] > 0 else 0
         if blocks_for(I, admit_need(I, whole, hit + n)) - held > I[e + E_FREE]:
             break
         remove(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
@@ -439,10 +439,13 @@ def admit_waiting(F, I, g, t, budget, idle):
         I[o + S_SEQ] = I[H_SEQ]
         I[o + S_COMPUTED] = hit
         if hit > 0:
-            if I[e + E_REFS] == 0:
-                I[e + E_FREE] -= hit // I[H_BLOCK]
-            hold_prefix(I, g, s)
+            # blocks of its own history are taken again; those of the shared prefix once
+            I[e + E_FREE] -= blocks_for(I, hit) - shared // I[H_BLOCK]
             I[H_HITS] += hit
+        if shared > 0:
+            if I[e + E_REFS] == 0:
+                I[e + E_FREE] -= shared // I[H_BLOCK]
+            hold_prefix(I, g, s)
         plan_prefill(I, g, s, n)
         budget -= n
 
@@ -469,6 +472,7 @@ def begin_step(F, I, g, t):
     tokens = decodes
     kv = I[e + E_CONTEXT] + decodes
     pairs = float(kv)
+    encode = 0.0
     s = I[e + E_FIRST_PREFILL]
     while s >= 0:
         o = o0 + s * NSI
@@ -476,6 +480,8 @@ def begin_step(F, I, g, t):
         tokens += n
         kv += I[o + S_COMPUTED] + n
         pairs += n * (I[o + S_COMPUTED] + 0.5 * (n + 1))
+        encode = encode + F[I[OF_STREAM] + s * NSF + X_ENCODE]  # images, before their prompt
+        F[I[OF_STREAM] + s * NSF + X_ENCODE] = 0.0
         s = I[o + S_BNEXT]
     if tokens == 0:
         if preempted:
@@ -487,7 +493,7 @@ def begin_step(F, I, g, t):
     I[H_STREAM_STEPS] += decodes
     if I[e + E_RUNNING] > I[H_MAX_BATCH]:
         I[H_MAX_BATCH] = I[e + E_RUNNING]
-    gpu = gpu_seconds(F, compute_at(F, I, tokens), float(kv), pairs)
+    gpu = gpu_seconds(F, compute_at(F, I, tokens), float(kv), pairs) + encode
     host = host_seconds(F, float(I[e + E_RUNNING]), float(I[e + E_CHUNKS]))
     noise = 1.0
     if I[H_NOISE] != 0:

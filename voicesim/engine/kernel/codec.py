@@ -27,8 +27,11 @@ FIFO, WINDOW, EDF = range(len(CODEC_QUEUES))
 
 
 @compiled
-def chunk_tokens(I, index, sent, tokens):
-    """Decode steps in chunk ``index`` of a stream of which ``sent`` tokens are out already."""
+def chunk_tokens(I, s, index, sent, tokens):
+    """Decode steps in chunk ``index`` of stream s, of which ``sent`` tokens are out already."""
+    if I[H_OWN_CHUNKS] != 0:
+        w = I[O_UTT] + I[I[O_STREAM] + s * NSI + S_UTT] * NUI
+        return I[I[O_ENDS] + I[w + U_ENDS] + index] - sent
     last = I[H_SCHED] - 1
     size = I[I[O_SCHEDULE] + (index if index < last else last)]
     left = tokens - sent
@@ -85,13 +88,28 @@ def count_stall(F, I, s, stall, arrive):
 
 
 @compiled
+def hand_over(F, I, s, t, new, last):
+    """A stage of a dialogue: the chunk goes to the outbox, for the dialogue to take from there."""
+    o = I[O_STREAM] + s * NSI
+    m = I[O_OUTBOX] + I[H_OUTBOX] * NMI
+    I[H_OUTBOX] += 1
+    I[m + M_UTT] = I[o + S_UTT]
+    I[m + M_TOKENS] = new
+    I[m + M_LAST] = last
+    if last:
+        write_result(F, I, s, COMPLETED, t)
+        I[o + S_INQ] = 0
+        maybe_free(F, I, s, t)
+
+
+@compiled
 def deliver(F, I, s, t, rows):
     """The stream's next chunk leaves the server at time t for the listener."""
     o = I[O_STREAM] + s * NSI
     x = I[OF_STREAM] + s * NSF
     u = I[o + S_UTT]
     index = I[o + S_SENT]
-    new = chunk_tokens(I, index, I[o + S_SENT_TOK], I[o + S_TOKENS])
+    new = chunk_tokens(I, s, index, I[o + S_SENT_TOK], I[o + S_TOKENS])
     I[o + S_SENT] = index + 1
     I[o + S_SENT_TOK] += new
     last = I[o + S_SENT_TOK] == I[o + S_TOKENS]
@@ -99,6 +117,9 @@ def deliver(F, I, s, t, rows):
     g = I[o + S_ENGINE]
     eg = I[OF_ENGINE] + g * NGF
     F[eg + G_LAG] += LAG_WEIGHT * ((t - F[x + X_READY_AT]) - F[eg + G_LAG])
+    if I[H_MESSAGES] != 0:
+        hand_over(F, I, s, t, new, last)
+        return
     jitter = F[I[OF_JITTER] + table_index(hash_key(I[H_SEED], P_NETWORK, u, index))]
     arrive = t + (F[K_DELAY] + jitter)
     if index == 0:
@@ -264,7 +285,7 @@ def start_batch(F, I, g, t, rows):
         I[e + E_QUEUED] -= 1
         I[o + S_INQ] = 2
         sent = I[o + S_SENT_TOK]
-        new = chunk_tokens(I, I[o + S_SENT], sent, I[o + S_TOKENS])
+        new = chunk_tokens(I, s, I[o + S_SENT], sent, I[o + S_TOKENS])
         frames += new + (I[H_CONTEXT] if I[H_CONTEXT] < sent else sent)
         if I[o + S_ACTIVE] != 0 and sent + new == I[o + S_TOKENS]:
             I[o + S_ACTIVE] = 0

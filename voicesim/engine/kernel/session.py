@@ -56,6 +56,8 @@ def start_utterance(F, I, u, t):
     I[o + S_BUCKET] = -1
     I[o + S_TOKENS] = I[w + U_TOKENS]
     I[o + S_PROMPT] = I[w + U_PROMPT]
+    I[o + S_HIT] = I[w + U_HIT]
+    F[x + X_ENCODE] = F[I[OF_UTT] + u * NUF + Y_ENCODE]
     F[x + X_REQUEST] = t
     F[x + X_ADMIT] = -1.0
     F[x + X_START] = -1.0
@@ -122,6 +124,8 @@ def maybe_free(F, I, s, t):
     if state == PREFILLING or state == DECODING or state == ZOMBIE or I[o + S_INQ] == 2:
         return
     g = I[o + S_ENGINE]
+    made = I[o + S_GEN] if I[o + S_GEN] < I[o + S_TOKENS] else I[o + S_TOKENS]
+    I[I[O_RES] + I[o + S_UTT] * NRI + R_GENERATED] = made
     I[o + S_STATE] = FREE
     I[o + S_NEXT] = I[H_FREE_SLOT]
     I[H_FREE_SLOT] = s
@@ -460,6 +464,13 @@ def patience_ends(F, I, u, t):
     if heard_by(I[o + S_MODE], F[x + X_SINCE], F[x + X_START], t, F[K_MAX_WAIT]):
         return
     hang_up(F, I, s, t)
+    cancel(F, I, s, t)
+
+
+@compiled
+def cancel(F, I, s, t):
+    """Stream s stops: at once where it waits, at the next boundary where it is being worked on."""
+    o = I[O_STREAM] + s * NSI
     I[o + S_ABORT] = 1
     g = I[o + S_ENGINE]
     state = I[o + S_STATE]

@@ -30,10 +30,12 @@ class Codec:
         self.busy = 0.0
         self.batches_done = self.rows_done = 0
 
-    def chunk_tokens(self, index: int, sent: int, tokens: int) -> int:
+    def chunk_tokens(self, stream: Stream, index: int, sent: int) -> int:
         """Tokens in chunk ``index`` of a stream of which ``sent`` are out."""
+        if stream.ends is not None:
+            return int(stream.ends[index]) - sent
         size = self.schedule[min(index, len(self.schedule) - 1)]
-        return min(size, tokens - sent)
+        return min(size, stream.tokens - sent)
 
     def chunk_ready(self, stream: Stream) -> None:
         """The decoder has filled a chunk of this stream."""
@@ -111,7 +113,7 @@ class Codec:
             stream = self.pick()
             self.queue.remove(stream)
             stream.in_codec = 2
-            new = self.chunk_tokens(stream.sent, stream.sent_tokens, stream.tokens)
+            new = self.chunk_tokens(stream, stream.sent, stream.sent_tokens)
             frames += new + min(self.spec.left_context, stream.sent_tokens)
             if stream.active and stream.sent_tokens + new == stream.tokens:
                 self.deactivate(stream)
@@ -161,6 +163,6 @@ class Codec:
 
     def deliver(self, stream: Stream, rows: int) -> None:
         """The stream's next chunk leaves the server."""
-        new = self.chunk_tokens(stream.sent, stream.sent_tokens, stream.tokens)
+        new = self.chunk_tokens(stream, stream.sent, stream.sent_tokens)
         self.lag += LAG_WEIGHT * ((self.env.now - stream.queued_at) - self.lag)
         self.world.send(stream, new, rows)

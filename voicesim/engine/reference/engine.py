@@ -124,16 +124,18 @@ class Engine:
             if self.spec.overlap and not idle and stream.admitted > self.boundary:
                 break
             whole = stream.prompt + stream.generated
-            hit = self.prefix if self.prefix_cached else 0
+            shared = self.prefix if self.prefix_cached else 0
+            hit = max(shared, stream.hit)
             n = min(whole - hit, budget)
-            held = self.prefix_blocks if hit and self.prefix_holders else 0
+            held = self.prefix_blocks if shared and self.prefix_holders else 0
             if self.blocks_for(self.admit_need(whole, hit + n)) - held > self.free_blocks:
                 break
             self.waiting.remove(stream)
             self.running.append(stream)
             stream.state = at.PREFILLING
-            if hit:
+            if shared:
                 self.hit_prefix(stream)
+            self.hit_history(stream, hit)
             self.allocate(stream, n)
             scheduled.append((stream, n))
             budget -= n
@@ -154,7 +156,7 @@ class Engine:
         """The step's cost, and the step."""
         spec, counters = self.spec, self.world.counters
         tokens = kv = 0
-        pairs = 0.0
+        pairs = encode = 0.0
         for stream, n in scheduled:
             tokens += n
             kv += stream.computed + n
@@ -165,13 +167,15 @@ class Engine:
         for stream, n in scheduled:
             if not stream.decoding:
                 pairs += n * (stream.computed + 0.5 * (n + 1))
+                encode = encode + stream.encode  # images, before their prompt
+                stream.encode = 0.0
                 stream.planned = n
                 counters["prefill_tokens"] += n
                 again = stream.once_computed - stream.computed
                 counters["recomputed_tokens"] += min(n, max(again, 0))
         counters["steps"] += 1
         counters["max_batch"] = max(counters["max_batch"], len(self.running))
-        gpu = cost.gpu_seconds(spec.step.params, self.compute(tokens), float(kv), pairs)
+        gpu = cost.gpu_seconds(spec.step.params, self.compute(tokens), float(kv), pairs) + encode
         host = cost.host_seconds(spec.step.params, float(len(self.running)), float(chunks_emitted))
         noise = 1.0
         if spec.noise is not None:
@@ -211,7 +215,15 @@ class Engine:
         self.prefix_holders += 1
         stream.blocks = stream.shared = self.prefix_blocks
         stream.computed = self.prefix
-        self.world.counters["cached_tokens"] += self.prefix
+
+    def hit_history(self, stream: Stream, hit: int) -> None:
+        """The first ``hit`` tokens need no computing; beyond the prefix they take blocks."""
+        if hit > stream.computed:
+            more = self.blocks_for(hit) - stream.blocks
+            self.free_blocks -= more
+            stream.blocks += more
+            stream.computed = hit
+        self.world.counters["cached_tokens"] += hit
 
     def release(self, stream: Stream) -> None:
         """Everything goes back, the shared prefix only if nobody else holds it."""
@@ -273,14 +285,14 @@ class Engine:
         stream.generated += 1
         stream.state = at.DECODING
         if stream.due == 0:
-            stream.due = self.codec.chunk_tokens(0, 0, stream.tokens)
+            stream.due = self.codec.chunk_tokens(stream, 0, 0)
         if stream.generated == stream.due:
             self.chunk_full(stream)
 
     def chunk_full(self, stream: Stream) -> None:
         """A chunk's worth of tokens is there, and perhaps the whole utterance."""
         if stream.due < stream.tokens:
-            stream.due += self.codec.chunk_tokens(stream.ready + 1, stream.due, stream.tokens)
+            stream.due += self.codec.chunk_tokens(stream, stream.ready + 1, stream.due)
         elif self.spec.overlap:
             stream.state = at.ZOMBIE  # its end is seen one step late
         else:

@@ -16,6 +16,9 @@ class Stream:
     prompt: int
     tokens: int
     requested: float
+    hit: int = 0  # prompt tokens whose KV the engine still has
+    encode: float = 0.0  # GPU seconds before the prompt (images)
+    ends: Any = None  # a dialogue's reply: tokens at the ends of its units
     settled: Any = None  # event: the value is the outcome
     state: int = at.FREE
     attempts: int = 0

@@ -39,6 +39,7 @@ class World:
         self.rows_i: dict[int, list[int]] = {}
         self.rows_f: dict[int, list[float]] = {}
         self.live: dict[int, Stream] = {}
+        self.generated: dict[int, int] = {}
         self.gateway: deque[Stream] = deque()
         self.turn = 0
         self.asked_at, self.at_once = -1.0, 0
@@ -233,6 +234,12 @@ class World:
             return
         if player.heard_by(stream.mode, stream.since, stream.started, now, self.spec.max_wait):
             return
+        self.cancel(stream)
+        self.hang_up(stream, now)
+        self.maybe_forget(stream)
+
+    def cancel(self, stream: Stream) -> None:
+        """The stream stops: at once where it waits, else at the engine's next boundary."""
         stream.aborted = True
         if stream.state == at.AT_GATEWAY:
             self.gateway.remove(stream)
@@ -246,8 +253,6 @@ class World:
         if stream.in_codec == 1:
             stream.engine.codec.queue.remove(stream)
             stream.in_codec = 0
-        self.hang_up(stream, now)
-        self.maybe_forget(stream)
 
     def hang_up(self, stream: Stream, t: float) -> None:
         """The caller leaves at t without having heard anything."""
@@ -266,6 +271,7 @@ class World:
         if stream.state in (at.PREFILLING, at.DECODING, at.ZOMBIE) or stream.in_codec == 2:
             return
         self.live.pop(stream.utterance, None)
+        self.generated[stream.utterance] = min(stream.generated, stream.tokens)
         stream.state = at.FREE
         engine = stream.engine
         if engine is None:
@@ -418,7 +424,7 @@ class World:
         floats = np.zeros((utterances, at.NRF))
         ints[:, at.R_SLOT] = -1
         for u, row in self.rows_i.items():
-            ints[u] = row
+            ints[u] = [*row, self.generated.get(u, 0)]
             floats[u] = self.rows_f[u]
         engines = self.engines
         for engine in engines:
