@@ -19,6 +19,8 @@ from numba.extending import intrinsic
 _PACKAGE = Path(__file__).resolve().parents[2]
 _SOURCES = (
     *sorted(Path(__file__).parent.glob("*.py")),
+    *sorted((_PACKAGE / "session" / "kernel").glob("*.py")),
+    *(_PACKAGE / "session" / name for name in ("layout.py", "record.py", "spec.py")),
     _PACKAGE / "engine" / "layout.py",
     _PACKAGE / "engine" / "cost.py",
     _PACKAGE / "engine" / "spec.py",

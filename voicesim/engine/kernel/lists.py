@@ -49,49 +49,59 @@ def remove(I, head, tail, nxt, prv, s):
 
 
 @compiled
-def push_timer(F, I, t, kind, u):
-    """Binary heap by (time, kind, utterance)."""
-    key = (kind << 40) | u
-    ot = I[OF_HEAP_T]
-    oi = I[O_HEAP_ID]
-    i = I[H_HEAP]
-    I[H_HEAP] = i + 1
+def push(F, I, count, times, keys, t, key):
+    """Binary heap by (time, key): ``times`` and ``keys`` are its offsets in F and I, ``count``
+    the position in I of how many there are."""
+    i = I[count]
+    I[count] = i + 1
     while i > 0:
         p = (i - 1) >> 1
-        tp = F[ot + p]
-        if tp < t or (tp == t and I[oi + p] < key):
+        tp = F[times + p]
+        if tp < t or (tp == t and I[keys + p] < key):
             break
-        F[ot + i] = tp
-        I[oi + i] = I[oi + p]
+        F[times + i] = tp
+        I[keys + i] = I[keys + p]
         i = p
-    F[ot + i] = t
-    I[oi + i] = key
+    F[times + i] = t
+    I[keys + i] = key
 
 
 @compiled
-def pop_timer(F, I):
-    """Remove the first timer; its time and key were at position 0."""
-    ot = I[OF_HEAP_T]
-    oi = I[O_HEAP_ID]
-    n = I[H_HEAP] - 1
-    I[H_HEAP] = n
+def pop(F, I, count, times, keys):
+    """Remove the first of the heap; its time and key were at position 0."""
+    n = I[count] - 1
+    I[count] = n
     if n == 0:
         return
-    t = F[ot + n]
-    key = I[oi + n]
+    t = F[times + n]
+    key = I[keys + n]
     i = 0
     while True:
         c = 2 * i + 1
         if c >= n:
             break
-        if c + 1 < n and (
-            F[ot + c + 1] < F[ot + c] or (F[ot + c + 1] == F[ot + c] and I[oi + c + 1] < I[oi + c])
+        d = c + 1
+        if d < n and (
+            F[times + d] < F[times + c]
+            or (F[times + d] == F[times + c] and I[keys + d] < I[keys + c])
         ):
-            c += 1
-        if t < F[ot + c] or (t == F[ot + c] and key < I[oi + c]):
+            c = d
+        if t < F[times + c] or (t == F[times + c] and key < I[keys + c]):
             break
-        F[ot + i] = F[ot + c]
-        I[oi + i] = I[oi + c]
+        F[times + i] = F[times + c]
+        I[keys + i] = I[keys + c]
         i = c
-    F[ot + i] = t
-    I[oi + i] = key
+    F[times + i] = t
+    I[keys + i] = key
+
+
+@compiled
+def push_timer(F, I, t, kind, u):
+    """A timer of the pool, ordered by (time, kind, utterance)."""
+    push(F, I, H_HEAP, I[OF_HEAP_T], I[O_HEAP_ID], t, (kind << 40) | u)
+
+
+@compiled
+def pop_timer(F, I):
+    """Remove the pool's first timer."""
+    pop(F, I, H_HEAP, I[OF_HEAP_T], I[O_HEAP_ID])

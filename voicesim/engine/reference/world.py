@@ -24,9 +24,9 @@ from voicesim.workload.tape import Tape
 class World:
     """Everything of one reference run."""
 
-    def __init__(self, spec: PoolSpec, tape: Tape, decide: Any = None):
+    def __init__(self, spec: PoolSpec, tape: Tape, decide: Any = None, env: Any = None):
         self.spec, self.tape, self.decide = spec, tape, decide
-        self.env = Timeline()
+        self.env = Timeline() if env is None else env
         self.counters = dict.fromkeys(
             ("steps", "stream_steps", "prefill_tokens", "recomputed_tokens", "cached_tokens",
              "preemptions", "discarded_tokens", "failed", "live_calls", "max_batch"), 0,
@@ -83,9 +83,10 @@ class World:
 
     def begin(self, u: int, session: int) -> Stream:
         now = self.env.now
-        stream = Stream(u, session, int(self.tape.prompt[u]), int(self.tape.tokens[u]), now)
+        tape = self.tape
+        stream = Stream(u, session, int(tape.prompt[u]), int(tape.tokens[u]), now)
         self.live[u] = stream
-        patience = float(self.tape.patience[u])
+        patience = float(tape.patience[u])
         if patience < INF:
             timer = self.env.at(now + patience, at.TIMER, (at.T_PATIENCE << 40) | u)
             timer.callbacks.append(lambda _: self.patience_ends(stream))
