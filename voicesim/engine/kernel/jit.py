@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 _PACKAGE = Path(__file__).resolve().parents[2]
 _SOURCES = (
     *sorted(Path(__file__).parent.glob("*.py")),
+    *sorted((_PACKAGE / "engine").glob("asr*.py")),
     _PACKAGE / "engine" / "layout.py",
     _PACKAGE / "engine" / "cost.py",
     _PACKAGE / "engine" / "spec.py",
