@@ -7,6 +7,7 @@ import numpy as np
 
 from tests.engine.worlds import differences as run_differences
 from tests.engine.worlds import random_world
+from voicesim.engine.asr_spec import AsrSpec
 from voicesim.engine.spec import PoolSpec
 from voicesim.session.record import DialogueRecord
 from voicesim.session.spec import DialogueSpec
@@ -53,8 +54,18 @@ def random_dialogue(seed: int, **fixed) -> tuple[DialogueSpec, DialogueTape]:
     llm = tuple(stage(False) for _ in range(one_of(1, 1, 2)))
     tts = tuple(stage(True) for _ in range(one_of(1, 1, 2)))
     omni = stage(True) if rng.random() < 0.3 else None
+    asr = None
+    if rng.random() < 0.8:
+        chunk = one_of(0.08, 0.5)
+        asr = AsrSpec(
+            kind=int(rng.integers(4)), engines=int(one_of(1, 2)), chunk=chunk,
+            right=one_of(0.0, 0.48), window=2.0,
+            cost=np.array([one_of(0.0, 0.01, 0.2), 0.002, one_of(0.0, 0.05)]),
+            cap=int(one_of(1, 4)), workers=int(one_of(1, 2)), slots=int(one_of(2, 8)),
+            step=one_of(0.02, 0.1),
+        )  # fmt: skip
     spec = DialogueSpec(
-        llm=llm, tts=tts, omni=omni,
+        asr=asr, llm=llm, tts=tts, omni=omni,
         limit=one_of(1 << 40, 1, 4),
         capture=one_of(0.0, 0.02), delay=one_of(0.0, 0.04), uplink=one_of(0.0, 0.03),
         jitter=one_of(np.zeros(4096), np.sort(rng.gamma(2, 0.02, 4096))),

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from voicesim.engine.asr import AsrPool
 from voicesim.engine.pool import Pool
 from voicesim.engine.pool import record as record_of
 from voicesim.engine.spec import NEVER
@@ -63,7 +64,11 @@ class Dialogue:
         self._write_header()
         self._write_tape()
         for p in range(len(self.pools)):
-            self._point_to(p)
+            self._point_to(p, self.pools[p])
+        self.asr = None
+        if spec.asr is not None:
+            self.asr = AsrPool(spec.asr, tape.calls, tape.answers, spec.warmup, spec.horizon)
+            self._point_to(lay.MOST_POOLS, self.asr)
 
     # --- arenas -------------------------------------------------------------------------------
 
@@ -97,9 +102,8 @@ class Dialogue:
                     return arena[start : start + n * width].reshape(n, width)
         raise KeyError(entry)
 
-    def _point_to(self, p: int) -> None:
+    def _point_to(self, p: int, pool: Pool | AsrPool) -> None:
         """Tell the kernel where the arenas of pool p lie."""
-        pool = self.pools[p]
         a = lay.J_ARENAS + 4 * p
         self.J[a : a + 4] = (pool.F.ctypes.data, len(pool.F), pool.I.ctypes.data, len(pool.I))
 
@@ -180,7 +184,7 @@ class Dialogue:
     def _grow(self, p: int) -> None:
         if p < len(self.pools):
             self.pools[p]._grow()
-            self._point_to(p)
+            self._point_to(p, self.pools[p])
         else:
             rows = {**self._rows, "heap": 2 * self._rows["heap"] + ROOM_CHECK * TIMERS_AT_ONCE}
             self._allocate(rows, fresh=False)
@@ -205,7 +209,7 @@ def record(dialogue: Dialogue) -> DialogueRecord:
         call_f=dialogue.section(lay.OF_CALL_F),
         series=dialogue.section(lay.O_SERIES),
         pools=tuple(record_of(pool) for pool in dialogue.pools),
-        asr={},
+        asr={} if dialogue.asr is None else dialogue.asr.record(dialogue.now),
         first_stall=float(E[lay.E_FIRST_STALL]) if stalled else float("inf"),
         now=dialogue.now,
     )

@@ -23,11 +23,7 @@ from voicesim.engine.layout import (
     TIMER,
 )
 from voicesim.engine.spec import NEVER
-from voicesim.session.kernel.recogniser import (
-    next_recognition,
-    recognise,
-    take_texts,
-)
+from voicesim.session.kernel.recogniser import next_recognition, recognise, take_text
 from voicesim.session.kernel.state import *
 from voicesim.session.kernel.turn import (
     call_arrives,
@@ -62,6 +58,15 @@ def take_outbox(E, J, pool, t):
         else:
             chunk_of_omni(E, J, u, I[m + M_TOKENS], last, t)
     I[H_OUTBOX] = 0
+
+
+@compiled
+def take_texts(E, J, t):
+    """Texts that became final in the event at hand, in order."""
+    r = take_text(J)
+    while r >= 0:
+        text_there(E, J, r, t)
+        r = take_text(J)
 
 
 @compiled
@@ -120,12 +125,11 @@ def run(floats, n_floats, ints, n_ints, until):
                 t = at
                 kind = k
                 who = p
-        if J[J_ASR] != 0:
-            at = next_recognition(J)
-            if at < t or (at == t and kind >= TIMER):
-                t = at
-                kind = TIMER
-                who = RECOGNISER
+        at = next_recognition(J)
+        if at < t or (at == t and kind >= TIMER):
+            t = at
+            kind = TIMER
+            who = RECOGNISER
         if J[J_HEAP] > 0:
             at = E[J[OF_HEAP_T]]
             if at < t or (at == t and kind > TIMER):
@@ -167,10 +171,9 @@ def run(floats, n_floats, ints, n_ints, until):
             J[J_NEXT_CALL] = k + 1
             call_arrives(E, J, k, t)
         else:
-            recognise(E, J, t)
+            recognise(J, t)
         if J[J_ASR] != 0:
-            for r in take_texts(J):
-                text_there(E, J, r, t)
+            take_texts(E, J, t)
 
 
 KINDS = 100

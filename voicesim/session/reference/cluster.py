@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from voicesim.engine import layout as at
+from voicesim.engine.reference.asr import Asr
 from voicesim.engine.reference.timeline import Timeline
 from voicesim.engine.spec import INF
 from voicesim.session import record as rec
@@ -41,7 +42,12 @@ class Cluster:
         self.llm = self.stages[: len(spec.llm)]
         self.tts = self.stages[len(spec.llm) :]
         self.omni = self.stages[-1] if spec.omni is not None else None
-        self.asr: Any = None
+        self.asr = None
+        if spec.asr is not None:
+            self.asr = Asr(
+                self.env, spec.asr, tape.calls, tape.answers, spec.warmup, spec.horizon,
+                self.text_there,
+            )  # fmt: skip
         self.unit_answer = np.repeat(np.arange(tape.answers), np.diff(tape.unit))
         self.env.process(self.sampler())
         self.calls = [Call(self, k) for k in range(tape.calls)]
@@ -108,7 +114,7 @@ class Cluster:
             np.array([[c.started, c.ended] for c in self.calls], float).reshape(-1, 2),
             self.series,
             tuple(stage.record() for stage in self.stages),
-            {},
+            {} if self.asr is None else self.asr.record(float(self.env.now)),
             self.first_stall,
             float(self.env.now),
         )
