@@ -155,7 +155,7 @@ def pool_spec(
             "step: give it there (voicesim calibrate --token-audio 80ms)"
         )
     seed = run_seed(scenario, replication)
-    refused = scenario.workload.refused
+    refused = scenario.tts.refused
     network, player = listener.network, listener.player
     return PoolSpec(
         engines=pool.replicas,
@@ -168,7 +168,7 @@ def pool_spec(
         block_size=engine.block_size,
         blocks=kv_blocks(scenario, profile),
         reserve=engine.reserve_full_prompt,
-        prefix=scenario.workload.utterance.shared_prefix if engine.prefix_caching else 0,
+        prefix=scenario.tts.utterance.shared_prefix if engine.prefix_caching else 0,
         overlap=bool(step.params[OVERLAP]),
         noise=profile.noise_table() if engine.noise and profile.noise else None,
         jitter=jitter_table(network.jitter),

@@ -103,7 +103,7 @@ class Space:
     @property
     def profile(self) -> Profile:
         """The profile of all pools.  Raises ExperimentError if there are several."""
-        pools = self.base.cluster.pools.values()
+        pools = [p for p in self.base.cluster.pools.values() if isinstance(p, Pool)]
         found = {pool.engine.profile_path: self._profile(pool) for pool in pools}
         if len(found) > 1:
             names = ", ".join(profile.name for profile in found.values())
