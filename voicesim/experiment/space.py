@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from voicesim.engine.profile import Profile, ProfileError, load_profile
+from voicesim.engine.transform import transformed
 from voicesim.experiment.metrics import ExperimentError, chosen
 from voicesim.policy.python import PolicyError
 from voicesim.scenario import Scenario, ScenarioErrors, ScenarioFile, loads
@@ -95,7 +96,9 @@ class Space:
         """Raise SettingError for a scenario that cannot be simulated (all pools on ``profile``)."""
         try:
             for part in scenario.apart():
-                spec = pool_spec(part, profile or self._profile(part.cluster.pool))
+                pool = part.cluster.pool
+                played = transformed(profile or self._profile(pool), pool.engine.transform)
+                spec = pool_spec(part, played)
                 python_policies(part, spec)
         except (ModelError, ProfileError, PolicyError) as problem:
             raise SettingError("", str(problem)) from None
