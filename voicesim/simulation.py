@@ -2,7 +2,7 @@
 
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ from voicesim.engine.gauges import Gauges
 from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import CODEC_QUEUES, INF, CodecSpec, PoolSpec
+from voicesim.engine.transform import transformed
 from voicesim.policy import admission, python, routing
 from voicesim.policy.python import PolicyError
 from voicesim.scenario import Scenario, ScenarioFile
+from voicesim.scenario.cluster import Gpu, Pool
 from voicesim.workload import rng
 from voicesim.workload.tape import Tape, draw_tape
 
@@ -54,7 +56,7 @@ def simulate(
     watch: note the engines' gauges in every bin, as is done for a scenario that has alarms.
     Raises ModelError, ProfileError, PolicyError.
     """
-    profile = load_profile(scenario.cluster.pool.engine.profile_path)
+    profile = profile_of(scenario.cluster.pool)
     spec = pool_spec(scenario, profile, replication, record_chunks)
     tape = draw_tape(
         scenario.workload,
@@ -114,15 +116,34 @@ def problems(file: ScenarioFile) -> list[str]:
     """
     found: dict[str, None] = {}
     for scenario in [part for whole in file.variants.values() for part in whole.apart()]:
+        if scenario.dialogue is not None:
+            found |= {
+                f"{file.path}:{line_of(file.path, n)}: {p}": None for n, p in _stages(scenario)
+            }
+            continue
         name = scenario.cluster.pool.engine.profile
         try:
-            spec = pool_spec(scenario, load_profile(scenario.cluster.pool.engine.profile_path))
+            spec = pool_spec(scenario, profile_of(scenario.cluster.pool))
             name = ""
             python_policies(scenario, spec)
         except (ModelError, ProfileError, PolicyError) as problem:
             name = name or next(n for n in policy_names(scenario) if n in str(problem))
             found[f"{file.path}:{line_of(file.path, name)}: {problem}"] = None
     return list(found)
+
+
+def _stages(scenario: Scenario) -> Iterator[tuple[str, Exception]]:
+    """What the stages of a dialogue lack: the name to look for in the file, and the problem."""
+    for pool in scenario.cluster.pools.values():
+        if not isinstance(pool, Pool):
+            continue
+        try:
+            profile = profile_of(pool)
+            stage_numbers(pool, scenario.cluster.gpus[pool.on], profile)
+            if pool.role != "llm":
+                token_audio(profile)
+        except (ModelError, ProfileError) as problem:
+            yield pool.engine.profile, problem
 
 
 def policy_names(scenario: Scenario) -> list[str]:
@@ -145,36 +166,15 @@ def pool_spec(
 ) -> PoolSpec:
     """The pool's parameters (voicesim.engine.spec) of one replication."""
     pool, listener = scenario.cluster.pool, scenario.listener
-    engine, codec = pool.engine, pool.codec
-    scheduling = None if engine.scheduling == "profile" else engine.scheduling
-    step = profile.step_cost(engine.max_num_batched_tokens, capture_sizes(engine), scheduling)
-    chunk = pool.chunks
-    if profile.token_audio_s is None:
-        raise ModelError(
-            f"profile {profile.name!r} lacks token_audio_s, the seconds of audio of one decode "
-            "step: give it there (voicesim calibrate --token-audio 80ms)"
-        )
-    seed = run_seed(scenario, replication)
-    refused = scenario.workload.refused
-    network, player = listener.network, listener.player
+    prefix = scenario.tts.utterance.shared_prefix if pool.engine.prefix_caching else 0
+    refused = scenario.tts.refused
+    player = listener.player
     return PoolSpec(
-        engines=pool.replicas,
-        step=step,
-        schedule=(chunk.first, *chunk.ramp, chunk.steady),
-        codec=None if codec is None else codec_spec(codec, profile),
-        token_audio=profile.token_audio_s,
-        max_num_seqs=engine.max_num_seqs,
-        budget=engine.max_num_batched_tokens,
-        block_size=engine.block_size,
-        blocks=kv_blocks(scenario, profile),
-        reserve=engine.reserve_full_prompt,
-        prefix=scenario.workload.utterance.shared_prefix if engine.prefix_caching else 0,
-        overlap=bool(step.params[OVERLAP]),
-        noise=profile.noise_table() if engine.noise and profile.noise else None,
-        jitter=jitter_table(network.jitter),
-        decode_slowdown=profile.sharing.decode_slowdown.value,
-        codec_slowdown=profile.sharing.codec_slowdown.value,
-        delay=network.delay + (profile.request_s.value if profile.request_s else 0.0),
+        **stage_numbers(pool, scenario.cluster.gpu, profile),
+        token_audio=token_audio(profile),
+        prefix=prefix,
+        jitter=jitter_table(listener.network.jitter),
+        delay=listener.network.delay + (profile.request_s.value if profile.request_s else 0.0),
         prebuffer=player.prebuffer,
         rebuffer=player.rebuffer,
         max_wait=INF if player.max_wait is None else player.max_wait,
@@ -184,7 +184,7 @@ def pool_spec(
         warmup=scenario.warmup,
         end=scenario.horizon + scenario.drain,
         resolution=scenario.series.resolution,
-        seed=seed - (1 << 64) if seed >= 1 << 63 else seed,
+        seed=signed(run_seed(scenario, replication)),
         retries=refused.retry.attempts if refused else 0,
         backoff=refused.retry.backoff if refused else 1.0,
         factor=refused.retry.factor if refused else 2.0,
@@ -193,6 +193,52 @@ def pool_spec(
         record_chunks=record_chunks,
         **policy_numbers(scenario),
     )
+
+
+def stage_numbers(pool: Pool, gpu: Gpu, profile: Profile) -> dict[str, Any]:
+    """What a pool's engines are, by the names of PoolSpec: cost, batching, memory, codec.
+
+    Raises ModelError.
+    """
+    engine, codec = pool.engine, pool.codec
+    scheduling = None if engine.scheduling == "profile" else engine.scheduling
+    step = profile.step_cost(engine.max_num_batched_tokens, capture_sizes(engine), scheduling)
+    chunk = pool.chunks
+    return {
+        "engines": pool.replicas,
+        "step": step,
+        "schedule": (chunk.first, *chunk.ramp, chunk.steady),
+        "codec": None if codec is None else codec_spec(codec, profile),
+        "max_num_seqs": engine.max_num_seqs,
+        "budget": engine.max_num_batched_tokens,
+        "block_size": engine.block_size,
+        "blocks": kv_blocks(pool, gpu, profile),
+        "reserve": engine.reserve_full_prompt,
+        "overlap": bool(step.params[OVERLAP]),
+        "noise": profile.noise_table() if engine.noise and profile.noise else None,
+        "decode_slowdown": profile.sharing.decode_slowdown.value,
+        "codec_slowdown": profile.sharing.codec_slowdown.value,
+    }
+
+
+def token_audio(profile: Profile) -> float:
+    """Seconds of audio of one decode step.  Raises ModelError if the profile does not say."""
+    if profile.token_audio_s is not None:
+        return profile.token_audio_s
+    raise ModelError(
+        f"profile {profile.name!r} lacks token_audio_s, the seconds of audio of one decode "
+        "step: give it there (voicesim calibrate --token-audio 80ms)"
+    )
+
+
+def profile_of(pool: Pool) -> Profile:
+    """A pool's profile, under its engine's transform.  Raises ProfileError."""
+    return transformed(load_profile(pool.engine.profile_path), pool.engine.transform)
+
+
+def signed(seed: int) -> int:
+    """A seed of 64 bits as the kernel's int64."""
+    return seed - (1 << 64) if seed >= 1 << 63 else seed
 
 
 def run_seed(scenario: Scenario, replication: int) -> int:
@@ -247,9 +293,8 @@ def capture_sizes(engine: Any) -> list[int] | None:
     return list(engine.capture_sizes)
 
 
-def kv_blocks(scenario: Scenario, profile: Profile) -> int:
+def kv_blocks(pool: Pool, gpu: Gpu, profile: Profile) -> int:
     """Usable KV blocks of an engine (one block is vLLM's null block).  Raises ModelError."""
-    pool = scenario.cluster.pool
     engine = pool.engine
     if engine.model is not None and (engine.kv_blocks is not None or profile.memory is not None):
         why = "kv_blocks is given" if engine.kv_blocks else f"profile {profile.name!r} has memory"
@@ -270,7 +315,7 @@ def kv_blocks(scenario: Scenario, profile: Profile) -> int:
             f"profile {profile.name!r} says nothing about memory: give engine.kv_blocks or "
             f"engine.model ({', '.join(WITH_MEMORY)})"
         )
-    total = scenario.cluster.gpu.memory_bytes
+    total = gpu.memory_bytes
     if total is None:
         raise ModelError(f"the memory of {pool.on!r} is not known: give engine.kv_blocks")
     share = 0.9 if engine.memory is None else engine.memory

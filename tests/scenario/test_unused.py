@@ -41,7 +41,8 @@ def test_a_model_preset_gives_memory_where_the_profile_has_none(tmp_path):
     text = small.SCENARIO.replace("kv_blocks: 2000", "model: orpheus-3b")
     scenario = load(small.write(tmp_path, text)).variants["cap"]
     profile = load_profile(tmp_path / "small-profile.yaml")
-    assert kv_blocks(scenario, profile) == (72_000_000_000 - 6_000_000_000) // (114_688 * 16) - 1
+    pool, gpu = scenario.cluster.pool, scenario.cluster.gpu
+    assert kv_blocks(pool, gpu, profile) == (72_000_000_000 - 6_000_000_000) // (114_688 * 16) - 1
     both = small.SCENARIO.replace("kv_blocks: 2000", "kv_blocks: 2000, model: orpheus-3b")
     assert "'orpheus-3b' is never used" in problems(load(small.write(tmp_path, both)))[0]
     wrong = text.replace("orpheus-3b", "orfeus-3b")

@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 import voicesim
-from voicesim.engine.profile import load_profile
 from voicesim.experiment.backends import Backend, refuse
 from voicesim.experiment.backends import backend as backend_of
 from voicesim.experiment.decide import Difference, Precision, Values, differences, enough
@@ -22,7 +21,7 @@ from voicesim.files import finite, write_json, write_tables, write_whole
 from voicesim.metrics import warmup
 from voicesim.metrics.summary import aggregate
 from voicesim.scenario import ScenarioFile, load
-from voicesim.simulation import pool_spec, python_policies
+from voicesim.simulation import pool_spec, profile_of, python_policies
 from voicesim.study import merged, replication_table
 
 STUDY_SCHEMA = "voicesim-comparison/1"
@@ -389,5 +388,4 @@ def _settings(
 def _check(file: ScenarioFile) -> None:
     """Refuse what cannot be simulated before anything is played or written."""
     for scenario in [part for whole in file.variants.values() for part in whole.apart()]:
-        profile = load_profile(scenario.cluster.pool.engine.profile_path)
-        python_policies(scenario, pool_spec(scenario, profile))
+        python_policies(scenario, pool_spec(scenario, profile_of(scenario.cluster.pool)))

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from voicesim.engine.profile import Profile, ProfileError, load_profile
+from voicesim.engine.transform import transformed
 from voicesim.experiment.metrics import ExperimentError, chosen
 from voicesim.policy.python import PolicyError
 from voicesim.scenario import Scenario, ScenarioErrors, ScenarioFile, loads
@@ -95,7 +96,9 @@ class Space:
         """Raise SettingError for a scenario that cannot be simulated (all pools on ``profile``)."""
         try:
             for part in scenario.apart():
-                spec = pool_spec(part, profile or self._profile(part.cluster.pool))
+                pool = part.cluster.pool
+                played = transformed(profile or self._profile(pool), pool.engine.transform)
+                spec = pool_spec(part, played)
                 python_policies(part, spec)
         except (ModelError, ProfileError, PolicyError) as problem:
             raise SettingError("", str(problem)) from None
@@ -103,7 +106,7 @@ class Space:
     @property
     def profile(self) -> Profile:
         """The profile of all pools.  Raises ExperimentError if there are several."""
-        pools = self.base.cluster.pools.values()
+        pools = [p for p in self.base.cluster.pools.values() if isinstance(p, Pool)]
         found = {pool.engine.profile_path: self._profile(pool) for pool in pools}
         if len(found) > 1:
             names = ", ".join(profile.name for profile in found.values())

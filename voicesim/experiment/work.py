@@ -22,6 +22,7 @@ from voicesim.engine.layout import B_LIVE
 from voicesim.files import write_whole
 from voicesim.metrics import fleet, warmup
 from voicesim.scenario import Scenario
+from voicesim.scenario.cluster import Pool
 from voicesim.simulation import Run, simulate
 from voicesim.study import callers, warnings_of
 
@@ -138,7 +139,8 @@ def _hash(content: bytes) -> str:
 
 def _reading(scenario: Scenario) -> list[Any]:
     """The parts of a scenario that name a file to read."""
-    parts = [*(p.engine for p in scenario.cluster.pools.values()), scenario.workload.arrivals]
+    engines = (p.engine for p in scenario.cluster.pools.values() if isinstance(p, Pool))
+    parts = [*engines, scenario.workload.arrivals]
     return [part for part in parts if getattr(part, "_path", None) is not None]
 
 

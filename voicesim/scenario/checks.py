@@ -14,11 +14,15 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from .alarms import Alarm, clashes, narrow
 from .arrivals import WINDOW, Burst, Closed, Diurnal, Surge, Trace
+from .asr import AsrPool
 from .cluster import Gpu
-from .errors import Path, bare, branches, is_model, meant, shown, unknown
+from .dialogue import Dialogue
+from .dialogue_checks import dialogue
+from .dialogue_checks import unused as unused_in_dialogue
+from .errors import Path, bare, chosen, is_model, meant, shown, unknown
 from .policies import AdmitAll, Cap, CapQueue, Custom
 from .units import constant
-from .workload import Refused, Retry
+from .workload import Refused, Retry, Workload
 
 
 class Hole:
@@ -72,8 +76,7 @@ def partial(kind: Any, data: Any, context: dict[str, Any]) -> Any:
     kind = bare(kind)
     if get_origin(kind) is dict:
         return {name: partial(get_args(kind)[1], each, context) for name, each in data.items()}
-    named = data.get("kind")
-    model: Any = branches(kind).get(named, kind) if isinstance(named, str) else kind
+    model: Any = chosen(kind, data)
     if not is_model(model):
         return HOLE
     slips = meant(data, model.model_fields)
@@ -98,10 +101,16 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
     if bins > MOST_BINS:
         text = f"makes {bins:,.0f} points from the start to the end of drain; {MOST_BINS:,} at most"
         yield ("series", "resolution"), text
-    yield from _workload(s.workload, s.horizon)
-    yield from _crowd(s.workload, s.horizon)
+    yield from _arrivals(s.workload, s.horizon)
     yield from _cluster(s.cluster)
-    yield from _coupled(s)
+    if isinstance(s.workload, Dialogue):
+        yield from dialogue(s)
+    else:
+        yield from _workload(s.workload)
+        yield from _crowd(s.workload, s.horizon)
+        yield from _alone(s)
+        yield from _shares(("cluster", "pools"), _named(s.cluster.pools))
+        yield from _coupled(s)
     yield from alarms(s.alarms, s)
     player = s.listener.player
     need = max((x for x in (player.prebuffer, player.rebuffer) if x is not HOLE), default=0.0)
@@ -109,7 +118,7 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
         text = f"must hold at least prebuffer and rebuffer ({need:g}s), or nothing ever plays"
         yield ("listener", "player", "max_queue"), text
     admission = s.policies.admission
-    if isinstance(admission, Cap | CapQueue):
+    if isinstance(admission, Cap | CapQueue) and not isinstance(s.workload, Dialogue):
         for pool in _named(s.cluster.pools).values():
             if admission.streams > pool.engine.max_num_seqs:
                 yield (
@@ -144,7 +153,7 @@ def _given(part: Any, name: str) -> bool:
     return isinstance(part, BaseModel) and name in part.model_fields_set
 
 
-def _workload(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
+def _workload(w: Any) -> Iterator[tuple[Path, str]]:
     at: Path = ("workload",)
     arrivals, said = w.arrivals, w.utterance
     known = arrivals.known if isinstance(arrivals, Trace) else set()
@@ -169,6 +178,11 @@ def _workload(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
     elif w.utterances_per_session == constant(1) and w.think not in (HOLE, constant(0)):
         text = "never used: utterances_per_session is 1, so nobody speaks twice"
         yield (*at, "think"), text
+
+
+def _arrivals(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
+    at: Path = ("workload",)
+    arrivals = w.arrivals
     if isinstance(arrivals, Surge) and arrivals.peak < arrivals.base:
         text = f"is less than base ({arrivals.base:g}/s); found {arrivals.peak:g}/s"
         yield (*at, "arrivals", "peak"), text
@@ -260,9 +274,29 @@ def _cluster(c: Any) -> Iterator[tuple[Path, str]]:
         yield (*at, "pools"), "needs at least one pool"
     taken: dict[str, int] = {}
     for name, pool in pools.items():
-        if pool is not HOLE:
-            yield from _pool((*at, "pools", name), pool, gpus, taken)
-    yield from _shares((*at, "pools"), pools)
+        where = (*at, "pools", name)
+        if pool is not HOLE and isinstance(pool.on, str) and gpus:
+            if pool.on not in gpus:
+                yield (*where, "on"), unknown(pool.on, gpus, f"unknown GPU {shown(pool.on)}")
+            else:
+                yield from _card(where, pool, gpus[pool.on], taken)
+        if pool is not HOLE and not isinstance(pool, AsrPool):
+            yield from _pool(where, pool)
+
+
+def _alone(s: Any) -> Iterator[tuple[Path, str]]:
+    """What only a dialogue has."""
+    if not isinstance(s.workload, Workload):
+        return
+    only = "never used: only a dialogue (workload.kind) has"
+    for name, pool in _named(s.cluster.pools).items():
+        if pool is not HOLE and pool.role != "tts":
+            yield ("cluster", "pools", name, "role"), f"{only} a pool of role {pool.role}"
+    if _given(s, "pipeline"):
+        yield ("pipeline",), f"{only} a pipeline"
+    for name in ("uplink", "capture"):
+        if _given(s.listener, name):
+            yield ("listener", name), f"{only} a way from the caller to the server"
 
 
 def _shares(at: Path, pools: dict[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -295,15 +329,8 @@ def _coupled(s: Any) -> Iterator[tuple[Path, str]]:
         yield ("workload", "arrivals", "kind"), f"{text}: give one pool, or open arrivals"
 
 
-def _pool(
-    at: Path, pool: Any, gpus: dict[str, Any], taken: dict[str, int]
-) -> Iterator[tuple[Path, str]]:
+def _pool(at: Path, pool: Any) -> Iterator[tuple[Path, str]]:
     engine, codec = pool.engine, pool.codec
-    if isinstance(pool.on, str) and gpus:
-        if pool.on not in gpus:
-            yield (*at, "on"), unknown(pool.on, gpus, f"unknown GPU {shown(pool.on)}")
-        else:
-            yield from _card(at, pool, gpus[pool.on], taken)
     if codec is not None and _given(pool, "chunk") and pool.chunk is not None:
         yield (*at, "chunk"), "never used: codec.chunk is given; keep one of them"
     share = _given(engine, "memory") and engine.memory is not None
@@ -325,11 +352,14 @@ def _pool(
 
 def _card(at: Path, pool: Any, gpu: Any, taken: dict[str, int]) -> Iterator[tuple[Path, str]]:
     """taken: cards of each kind that the pools before it occupy; its own are added."""
-    other = pool.codec is not None and pool.codec.on == "other_gpu"
+    hears = isinstance(pool, AsrPool)
+    other = not hears and pool.codec is not None and pool.codec.on == "other_gpu"
     before = taken.get(pool.on, 0)
-    cards = pool.replicas * (2 if other else 1)
+    cards = pool.cards if hears else pool.replicas * (2 if other else 1)
     if before + cards > gpu.count:
         extra = " with a second card each for the codec" if other else ""
+        if hears and cards > pool.replicas:
+            extra = f" of {pool.asr.workers} workers each"
         text = f"{pool.replicas} replicas{extra} need {cards} cards; there are {gpu.count}"
         text += f" (cluster.gpus.{pool.on}.count)"
         yield (
@@ -339,14 +369,16 @@ def _card(at: Path, pool: Any, gpu: Any, taken: dict[str, int]) -> Iterator[tupl
     elif isinstance(cards, int):
         taken[pool.on] = before + cards
     known = gpu.preset is not HOLE and gpu.memory is not HOLE and isinstance(gpu, Gpu)
-    if pool.engine.kv_blocks is None and known and gpu.memory_bytes is None:
+    if not hears and pool.engine.kv_blocks is None and known and gpu.memory_bytes is None:
         text = f"the memory of {pool.on!r} is not known; "
         yield (*at, "engine"), f"{text}give cluster.gpus.{pool.on}.memory or engine.kv_blocks"
 
 
 def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
     """Knobs that are given although no variant uses them."""
-    if all(_refuses_nobody(s) for s in scenarios):
+    if any(_refused(s) for s in scenarios) and all(
+        _refuses_nobody(s) for s in scenarios if not isinstance(s.workload, Dialogue)
+    ):
         yield ("workload", "refused"), "never used: no variant's admission refuses"
     retries = [s.workload.refused.retry for s in scenarios if _refused(s)]
     if retries and all(isinstance(r, Retry) and r.attempts == 0 for r in retries):
@@ -357,11 +389,13 @@ def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
     waits = any(p.max_wait is not None and p.max_wait is not HOLE for p in players)
     if waits and all(p.prebuffer == 0 for p in players):
         yield ("listener", "player", "max_wait"), "never used: prebuffer is 0, so nothing waits"
-    engines = [(name, p.engine) for s in scenarios for name, p in _named(s.cluster.pools).items()]
-    if all(s.workload.utterance.shared_prefix == 0 for s in scenarios):
+    pools = [pair for s in scenarios for pair in _named(s.cluster.pools).items()]
+    engines = [(name, p.engine) for name, p in pools if not isinstance(p, AsrPool)]
+    if all(_no_prefix(s) for s in scenarios):
         for name in dict.fromkeys(n for n, engine in engines if engine.prefix_caching is False):
             at = ("cluster", "pools", name, "engine", "prefix_caching")
             yield at, "never used: workload.utterance.shared_prefix is 0"
+    yield from unused_in_dialogue(scenarios)
     kinds = {name: None for s in scenarios for name in _named(s.cluster.gpus)}
     used = [pool.on for s in scenarios for pool in _named(s.cluster.pools).values()]
     if used and all(isinstance(on, str) and on in kinds for on in used):
@@ -370,8 +404,12 @@ def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
                 yield ("cluster", "gpus", name), "never used: no pool is on it"
 
 
+def _no_prefix(s: Any) -> bool:
+    return not isinstance(s.workload, Dialogue) and bool(s.workload.utterance.shared_prefix == 0)
+
+
 def _refused(s: Any) -> bool:
-    return isinstance(s.workload.refused, Refused)
+    return not isinstance(s.workload, Dialogue) and isinstance(s.workload.refused, Refused)
 
 
 def _refuses_nobody(s: Any) -> bool:

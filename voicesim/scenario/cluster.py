@@ -7,17 +7,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
+    Discriminator,
     Field,
     PrivateAttr,
+    Tag,
     WithJsonSchema,
     field_validator,
+    model_serializer,
     model_validator,
 )
 from pydantic_core.core_schema import ValidationInfo
 
 from voicesim.catalogue import GPUS, WITH_MEMORY
 
-from .errors import shown, unknown, wrong
+from .asr import AsrPool
+from .errors import shown, tag_of, unknown, wrong
 from .part import Part, named_file
 from .units import (
     Count,
@@ -25,6 +29,8 @@ from .units import (
     Fraction,
     Money,
     Natural,
+    Positive,
+    Share,
     Size,
     UpTo1Mi,
     UpTo10K,
@@ -89,6 +95,41 @@ def _capture(value: Any) -> Any:
     return value
 
 
+class Offload(Part):
+    """Weights (experts of a mixture) kept in the host's memory."""
+
+    share: Fraction = Field(description="Share of the weights kept there, 0 to 1.")
+    touched: Share = Field(
+        default=1.0, description="Share of them that a step reads, 0 to 1; default 1: all."
+    )
+    bytes_per_s: Size = Field(description="How fast they come to the card (bytes per second).")
+
+
+class Quality(Part):
+    """What the change costs the listener, as measured by the user; for the report only."""
+
+    mos: float | None = Field(default=None, description="Change of MOS; default none: unknown.")
+    wer: float | None = Field(
+        default=None, description="Change of word error rate, as a share; default none: unknown."
+    )
+
+
+class Transform(Part):
+    """Quantization and offload: what they change of the profile, as factors on its numbers."""
+
+    weights: Positive = Field(default=1.0, description="Bytes of the weights, times; default 1.")
+    kv: Positive = Field(default=1.0, description="Bytes of the KV cache, times; default 1.")
+    compute: Positive = Field(
+        default=1.0, description="Time of arithmetic per token, times; default 1."
+    )
+    offload: Offload | None = Field(
+        default=None, description="Weights in host memory; default none."
+    )
+    quality: Quality | None = Field(
+        default=None, description="What it costs in quality; default none: unknown."
+    )
+
+
 class Engine(Part):
     """One continuous-batching engine."""
 
@@ -150,6 +191,9 @@ class Engine(Part):
         default="profile",
         description="CUDA graph batch sizes: vllm's list, none, a list, or as the profile "
         "(default).",
+    )
+    transform: Transform | None = Field(
+        default=None, description="Quantization, offload; default none: the profile as it is."
     )
     noise: bool = Field(
         default=True, description="Step times vary as the profile says; default true."
@@ -250,6 +294,11 @@ class Codec(Part):
 class Pool(Part):
     """Equal replicas of one engine, each on its own card."""
 
+    role: Literal["tts", "llm", "omni"] = Field(
+        default="tts",
+        description="Speech synthesis, language model, or speech to speech (of a dialogue); "
+        "default tts.",
+    )
     replicas: UpTo10K = Field(default=1, description="Engines; each takes one card; default 1.")
     share: Fraction | None = Field(
         default=None,
@@ -269,6 +318,15 @@ class Pool(Part):
         description="Frames of each chunk when there is no codec; default one frame each.",
     )
 
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either, so that the result can be read back."""
+        data: dict[str, Any] = handler(self)
+        if self.role == "llm":
+            data.pop("codec", None)
+            data.pop("chunk", None)
+        return data
+
     @property
     def chunks(self) -> Chunk:
         """The chunk sizes in force, the codec's or the pool's own."""
@@ -283,20 +341,40 @@ class Pool(Part):
         return self.replicas * (2 if other else 1)
 
 
+AnyPool = Annotated[
+    Annotated[Pool, Tag("tts")]
+    | Annotated[Pool, Tag("llm")]
+    | Annotated[Pool, Tag("omni")]
+    | Annotated[AsrPool, Tag("asr")],
+    Discriminator(tag_of("role")),
+]
+
+
 class Cluster(Part):
     """The cards and what runs on them."""
 
     gpus: dict[str, Gpu] = Field(description="Kinds of card, by a name of your own.")
-    pools: dict[str, Pool] = Field(
+    pools: dict[str, AnyPool] = Field(
         description="Engines, by a name of your own; several, each with its `share` of the "
-        "callers, are regions or languages that share nothing."
+        "callers, are regions or languages that share nothing; of a dialogue, its stages."
     )
 
     @property
     def pool(self) -> Pool:
         """The pool of a cluster that has one; ValueError if there are several."""
         (found,) = self.pools.values()
+        assert isinstance(found, Pool)
         return found
+
+    def of(self, role: str) -> dict[str, Pool]:
+        """The pools of engines (not recognisers) with a role, by name."""
+        pools = self.pools.items()
+        return {n: p for n, p in pools if isinstance(p, Pool) and p.role == role}
+
+    @property
+    def asr(self) -> AsrPool | None:
+        """The speech recognisers; None if there are none."""
+        return next((p for p in self.pools.values() if isinstance(p, AsrPool)), None)
 
     @property
     def gpu(self) -> Gpu:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -105,17 +105,52 @@ def bare(kind: Any) -> Any:
 
 
 def branches(kind: Any) -> dict[str, type[BaseModel]]:
-    """The models of a union told apart by ``kind``, by that name; empty for any other type."""
+    """The models of a union by the name that tells them apart; empty for any other type."""
     kind = bare(kind)
+    key = tag_key(kind)
     found: dict[str, type[BaseModel]] = {}
-    if get_origin(kind) not in (Union, types.UnionType):
-        return found
-    for each in map(bare, get_args(kind)):
-        if is_model(each) and "kind" in each.model_fields:
-            literal = bare(each.model_fields["kind"].annotation)
-            if get_origin(literal) is Literal:
-                found.update(dict.fromkeys(get_args(literal), each))
+    for each in map(bare, get_args(kind)) if key else ():
+        found.update(dict.fromkeys(_literal(each, key), each))
     return found
+
+
+def tag_key(kind: Any) -> str:
+    """The field that tells the models of a union apart: ``kind`` or ``role``; empty for others."""
+    kind = bare(kind)
+    if get_origin(kind) not in (Union, types.UnionType):
+        return ""
+    models = [bare(each) for each in get_args(kind)]
+    for key in ("kind", "role"):
+        if all(is_model(each) and _literal(each, key) for each in models):
+            return key
+    return ""
+
+
+def _literal(model: Any, key: str) -> tuple[Any, ...]:
+    """The names that a model's tag may have."""
+    field = model.model_fields.get(key) if is_model(model) else None
+    literal = bare(field.annotation) if field else None
+    return get_args(literal) if get_origin(literal) is Literal else ()
+
+
+UNSAID = "tts"
+"""The name that a mapping has whose tag may be left out, and is."""
+
+
+def tag_of(key: str) -> Callable[[Any], Any]:
+    """What tells the models of a union apart where ``key`` may be left out."""
+    return lambda value: (
+        value.get(key, UNSAID) if isinstance(value, Mapping) else getattr(value, key, None)
+    )
+
+
+def chosen(kind: Any, node: Any) -> Any:
+    """The model of a union that a mapping is read as, where it is clear; else the type itself."""
+    models = branches(kind)
+    if not models or not isinstance(node, Mapping):
+        return kind
+    named = node.get(tag_key(kind), "custom" if "policy" in node else UNSAID)
+    return models.get(named, kind) if isinstance(named, str) else kind
 
 
 def is_model(kind: Any) -> bool:
@@ -174,7 +209,11 @@ def explain(
             for below, message in error["ctx"]["found"]:
                 yield path + tuple(below), message
         elif error["type"] in ("union_tag_not_found", "union_tag_invalid"):
-            yield (*path, "kind"), _which(error, branches(here))
+            if isinstance(error["input"], Mapping):
+                key = tag_key(here)
+                yield (*path, key), _which(error, key, branches(here))
+            else:
+                yield path, f"expected a mapping (key: value); found {shown(error['input'])}"
         elif error["type"] == "extra_forbidden":
             yield path, unknown(path[-1], [*known, *(beside if above is model else ())])
         elif error["type"] == "missing" and path[-1] in meant(error["input"], known):
@@ -183,10 +222,10 @@ def explain(
             yield path, _sentence(error, path, here, above)
 
 
-def _which(error: Any, tags: Mapping[str, Any]) -> str:
+def _which(error: Any, key: str, tags: Mapping[str, Any]) -> str:
     value = error["input"]
-    if isinstance(value, Mapping) and "kind" in value:
-        return unknown(value["kind"], tags, f"unknown kind {shown(value['kind'])}")
+    if key in value:
+        return unknown(value[key], tags, f"unknown {key} {shown(value[key])}")
     return f"missing; allowed: {choices(tags)}"
 
 

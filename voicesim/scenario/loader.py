@@ -26,6 +26,7 @@ from .errors import (
     bare,
     branches,
     child,
+    chosen,
     explain,
     is_model,
     shown,
@@ -308,7 +309,7 @@ def _assign(tree: Tree, dotted: str, value: Any, marks: dict[Path, Mark]) -> str
             what = f"unknown key {shown(step)}"
             last = i == len(steps) - 1
             if allowed is not None and step not in allowed and not (last and _open(kind)):
-                return unknown(step, _names(_chosen(kind, node), node) or (), what)
+                return unknown(step, _names(chosen(kind, node), node) or (), what)
             key = step
         path += (key,)
         node = node[key] if isinstance(node, list) else (node or {}).get(key)
@@ -333,12 +334,6 @@ def _names(kind: Any, node: Any) -> list[str] | None:
     if kind is Distribution or get_origin(kind) is dict:
         return list(node or {})
     return None
-
-
-def _chosen(kind: Any, node: Any) -> Any:
-    """The model that a mapping's ``kind`` picks, where it picks one."""
-    named = node.get("kind", "custom" if "policy" in node else None) if node else None
-    return branches(kind).get(named, kind) if isinstance(named, str) else kind
 
 
 def _open(kind: Any) -> bool:

@@ -8,14 +8,17 @@ numbers once read: seconds, events per second, bytes, money per hour.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Discriminator, Field, PrivateAttr, Tag, model_serializer, model_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from .alarms import Alarm
 from .cluster import Cluster
+from .dialogue import Dialogue
+from .errors import tag_of
 from .part import Part
+from .pipeline import Pipeline
 from .policies import Policies
 from .units import Duration, PositiveDuration, Seed, UpTo10K
 from .workload import Workload
@@ -53,6 +56,14 @@ class Listener(Part):
     """The network and the player at the caller's end."""
 
     network: Network = Field(default=Network(), description="Network; default perfect.")
+    uplink: Network | None = Field(
+        default=None, description="The way back, of a dialogue; default none: as `network`."
+    )
+    capture: Duration = Field(
+        default=0.02,
+        description="From the microphone to the network, of a dialogue (s); default 20ms (one "
+        "Opus frame, RFC 7587).",
+    )
     player: Player = Field(default=Player(), description="Player; default no buffering.")
     audible: Duration = Field(
         default=0.1, description="The shortest stall a listener notices (s); default 100ms."
@@ -78,6 +89,12 @@ class Series(Part):
     )
 
 
+AnyWorkload = Annotated[
+    Annotated[Workload, Tag("tts")] | Annotated[Dialogue, Tag("dialogue")],
+    Discriminator(tag_of("kind")),
+]
+
+
 class Scenario(Part):
     """One run: who calls, what serves them, what is asked."""
 
@@ -94,7 +111,10 @@ class Scenario(Part):
     )
     seed: Seed = Field(default=0, description="Seed of all randomness; default 0.")
     replications: UpTo10K = Field(default=1, description="Independent runs; default 1.")
-    workload: Workload = Field(description="Who calls, what they say, how long they wait.")
+    workload: AnyWorkload = Field(description="Who calls, what they say, how long they wait.")
+    pipeline: Pipeline = Field(
+        default=Pipeline(), description="What joins the stages of a dialogue; default as LiveKit."
+    )
     cluster: Cluster = Field(description="The cards and what runs on them.")
     listener: Listener = Field(
         default=Listener(), description="The caller's end; default perfect, no buffering."
@@ -109,6 +129,18 @@ class Scenario(Part):
 
     _home: Path = PrivateAttr(Path())
     _slice: tuple[float, float] = PrivateAttr((0.0, 1.0))
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either, so that the result can be read back."""
+        data: dict[str, Any] = handler(self)
+        if self.dialogue is None:
+            data.pop("pipeline", None)
+            for name in ("uplink", "capture"):
+                data.get("listener", {}).pop(name, None)
+        elif not any(pool.engine.prefix_caching for pool in self.cluster.of("llm").values()):
+            data.get("pipeline", {}).get("caches", {}).pop("history", None)
+        return data
 
     @model_validator(mode="after")
     def _remember(self, info: ValidationInfo) -> Scenario:
@@ -125,6 +157,18 @@ class Scenario(Part):
         """The callers that its pool serves: those whose uniform number lies in [low, high)."""
         return self._slice
 
+    @property
+    def dialogue(self) -> Dialogue | None:
+        """The workload if it is one of whole calls."""
+        return self.workload if isinstance(self.workload, Dialogue) else None
+
+    @property
+    def tts(self) -> Workload:
+        """The workload if it is one of utterances; TypeError if not."""
+        if not isinstance(self.workload, Workload):
+            raise TypeError("a dialogue has no utterances of its own")
+        return self.workload
+
     def apart(self) -> list[Scenario]:
         """One scenario per pool, each with that pool's share of the same callers; mostly one.
 
@@ -134,8 +178,9 @@ class Scenario(Part):
         if len(self.cluster.pools) == 1:
             return [self]
         found, low = [], 0.0
-        last = list(self.cluster.pools)[-1]
-        for name, pool in self.cluster.pools.items():
+        pools = self.cluster.of("tts")
+        last = list(pools)[-1]
+        for name, pool in pools.items():
             high = 1.0 if name == last else low + (pool.share or 0.0)
             cluster = self.cluster.model_copy(update={"pools": {name: pool}})
             part = self.model_copy(update={"cluster": cluster})

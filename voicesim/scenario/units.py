@@ -183,6 +183,11 @@ Fraction = Annotated[
     BeforeValidator(real(0, 1, above=0)),
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
 ]
+Share = Annotated[
+    float,
+    BeforeValidator(real(0, 1)),
+    WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1}),
+]
 Factor = Annotated[
     float, BeforeValidator(real(1)), WithJsonSchema({"type": "number", "minimum": 1})
 ]
@@ -198,9 +203,10 @@ Positive = Annotated[
 class Distribution:
     """A law over one quantity.
 
-    kind: constant, exponential, lognormal, geometric, gamma, uniform or empirical.
+    kind: constant or one of ``SHAPES``.
     params: its numbers in plain units, by the names of the file; ``value`` for a constant,
-    ``values`` (a list of floats) for an empirical law, wherever it was read from.
+    ``values`` (a list of floats) for an empirical law, wherever it was read from; ``parts`` of a
+    mixture: a list of (share, Distribution).
     """
 
     kind: str
@@ -217,6 +223,12 @@ class Distribution:
             return math.fsum(p["values"]) / len(p["values"])
         if self.kind == "lognormal" and "median" in p:
             return p["median"] * math.exp(p["sigma"] ** 2 / 2)
+        if self.kind == "normal":
+            z = p["mean"] / p["sd"]
+            within = math.erfc(-z / math.sqrt(2)) / 2
+            return p["mean"] + p["sd"] * math.exp(-z * z / 2) / math.sqrt(2 * math.pi) / within
+        if self.kind == "mixture":
+            return math.fsum(share * part.mean() for share, part in p["parts"])
         return p["mean"]
 
     def log_scale(self) -> tuple[float, float]:
@@ -229,6 +241,11 @@ class Distribution:
 
     def written(self) -> dict[str, Any]:
         """The law as a scenario file writes it."""
+        if self.kind == "mixture":
+            parts = [
+                {"share": share, "law": part.written()} for share, part in self.params["parts"]
+            ]
+            return {"mixture": parts}
         return {self.kind: self.params["value"] if self.kind == "constant" else dict(self.params)}
 
 
@@ -250,11 +267,17 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
     "exponential": (("mean",),),
     "lognormal": (("mean", "p99"), ("median", "sigma"), ("mean", "sigma")),
     "geometric": (("mean",),),
+    "poisson": (("mean",),),
+    "negative_binomial": (("mean", "cv"),),
     "gamma": (("mean", "cv"),),
+    "normal": (("mean", "sd"),),
     "uniform": (("low", "high"),),
     "empirical": (("values",), ("file", "column")),
+    "mixture": (("share", "law"),),
 }
 """The ways to write each law; a constant has no inner names."""
+COUNTED = ("geometric", "poisson", "negative_binomial")
+"""Laws of whole numbers from 1 on: for what is counted only."""
 BARE = {"sigma": real(0, 10), "cv": real(0, 100, above=0)}
 """Parameters without a unit, and what they may be."""
 
@@ -265,7 +288,7 @@ def law(
     """The reader of a Distribution whose numbers are read by ``quantity``.
 
     least: the smallest value that a constant, a bound or a listed value may have.
-    whole_numbers: whether the quantity is counted; only then may the law be geometric.
+    whole_numbers: whether the quantity is counted; only then may the law be one of ``COUNTED``.
     """
 
     def bounded(value: Any) -> float:
@@ -279,7 +302,7 @@ def law(
             return value
         if not isinstance(value, Mapping):
             return constant(bounded(value))
-        kinds = [each for each in ("constant", *SHAPES) if whole_numbers or each != "geometric"]
+        kinds = [each for each in ("constant", *SHAPES) if whole_numbers or each not in COUNTED]
         if len(value) != 1:
             raise wrong(
                 f"a distribution has one key, one of {', '.join(kinds)}; found {len(value)}"
@@ -289,6 +312,8 @@ def law(
             raise wrong(((kind,), unknown(kind, kinds, "unknown distribution")))
         if kind == "constant":
             return _at(("constant",), lambda: constant(bounded(inner)))
+        if kind == "mixture":
+            return Distribution(kind, {"parts": _parts(inner, lambda part: read(part, info))})
         return Distribution(kind, _params(kind, inner, quantity, bounded, _base(info)))
 
     return PlainValidator(read)
@@ -351,14 +376,37 @@ def _params(
     return params
 
 
+def _parts(inner: Any, read: Callable[[Any], Distribution]) -> list[tuple[float, Distribution]]:
+    """The parts of a mixture, their shares scaled to 1."""
+    if not isinstance(inner, list) or not inner:
+        raise wrong((("mixture",), f"expected a list of {{share, law}}; found {shown(inner)}"))
+    found = []
+    for i, part in enumerate(inner):
+        here = ("mixture", i)
+        if not isinstance(part, Mapping) or set(part) != {"share", "law"}:
+            names = f"{{{', '.join(part)}}}" if isinstance(part, Mapping) else shown(part)
+            raise wrong((here, f"expected {{share, law}}; found {names}"))
+        share = _at((*here, "share"), functools.partial(real(0, 1, above=0), part["share"]))
+        found.append((share, _at((*here, "law"), functools.partial(read, part["law"]))))
+    total = math.fsum(share for share, _ in found)
+    if abs(total - 1.0) > 1e-9:
+        raise wrong((("mixture",), f"the shares must add up to 1; found {total:g}"))
+    return found
+
+
 def _ways(shapes: Iterable[tuple[str, ...]]) -> str:
     return " or ".join("{" + ", ".join(shape) + "}" for shape in shapes)
 
 
 def _sensible(kind: str, params: Mapping[str, float]) -> None:
     """Refuse numbers that are fine one by one and impossible together."""
-    if kind == "geometric" and params["mean"] < 1:
+    if kind in COUNTED and params["mean"] < 1:
         raise wrong(((kind, "mean"), f"must be at least 1; found {params['mean']:g}"))
+    if kind == "negative_binomial":
+        least = math.sqrt(params["mean"] - 1) / params["mean"]
+        if params["cv"] > least:
+            return
+        raise wrong(((kind, "cv"), f"must be more than {least:.3g}, that of 1 + Poisson"))
     if kind == "uniform" and params["high"] < params["low"]:
         raise wrong(((kind, "high"), f"is less than low ({params['low']:g})"))
     if kind == "lognormal" and "p99" in params:

@@ -77,7 +77,7 @@ class Refused(Part):
 class Workload(Part):
     """Who calls, what they say, how long they wait."""
 
-    kind: Literal["tts"] = Field(default="tts", description="Text to speech, the only kind so far.")
+    kind: Literal["tts"] = Field(default="tts", description="Text to speech; may be left out.")
     arrivals: AnyArrivals = Field(description="When sessions start.")
     utterance: Utterance = Field(
         default=Utterance(),

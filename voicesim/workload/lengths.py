@@ -9,12 +9,18 @@ constant   value                                            one point
 exponential mean                                            x >= 0
 lognormal  mean, p99 | median, sigma | mean, sigma          x >= 0
 geometric  mean                                             1, 2, 3, ...
+poisson    mean (1 + Poisson of mean - 1)                   1, 2, 3, ...
+negative_  mean, cv (1 + negative binomial)                 1, 2, 3, ...
+binomial
 gamma      mean, cv (standard deviation / mean)             x >= 0
+normal     mean, sd (given that it is not negative)         x >= 0
 uniform    low, high                                        low <= x < high
 empirical  values (equally likely)                          the values
+mixture    parts: (share, law)                              those of its parts
 ========== ================================================ =========================
 
-Every draw is the quantile of ONE uniform number.  So under common random numbers a law with a
+Every draw is the quantile of ONE uniform number; of a mixture the uniform number picks the part
+first, and what is left of it makes the draw.  So under common random numbers a law with a
 larger scale gives a larger value caller by caller, and no law uses up another's numbers.
 """
 
@@ -22,7 +28,8 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri
+from scipy.special import gammaincinv, ndtr, ndtri
+from scipy.stats import nbinom, poisson
 
 from voicesim.workload.rng import Purpose, generator
 
@@ -55,7 +62,8 @@ def lognormal_parameters(params: dict[str, Any]) -> tuple[float, float]:
 def quantile(law: Any, u: np.ndarray) -> np.ndarray:
     """Inverse distribution function of ``law`` at ``u`` in [0, 1); float64, the shape of u.
 
-    Non-decreasing in u for every law.  ValueError on parameters that define no law on x >= 0.
+    Non-decreasing in u for every law but a mixture.  ValueError on parameters that define no law on
+    x >= 0.
     """
     p = law.params
     match law.kind:
@@ -82,6 +90,13 @@ def quantile(law: Any, u: np.ndarray) -> np.ndarray:
             _not_negative("gamma mean", mean)
             _not_negative("gamma cv", cv)
             return mean * unit_gamma(cv**2, u)
+        case "poisson" | "negative_binomial":
+            return _counted(law.kind, p, u)
+        case "normal":
+            at = float(ndtr(-p["mean"] / p["sd"]))
+            return np.maximum(0.0, p["mean"] + p["sd"] * ndtri(at + (1.0 - at) * u))
+        case "mixture":
+            return _mixed(p["parts"], np.asarray(u, dtype=np.float64))
         case "uniform":
             low, high = float(p["low"]), float(p["high"])
             _not_negative("uniform low", low)
@@ -95,6 +110,35 @@ def quantile(law: Any, u: np.ndarray) -> np.ndarray:
             _not_negative("empirical value", values[0])
             return values[np.minimum((u * len(values)).astype(np.int64), len(values) - 1)]
     raise ValueError(f"unknown law {law.kind!r}")
+
+
+def _counted(kind: str, p: dict[str, Any], u: np.ndarray) -> np.ndarray:
+    """1 + Poisson or negative binomial: the place of u in the table of the distribution."""
+    extra = float(p["mean"]) - 1.0
+    if extra < 0.0:
+        raise ValueError(f"{kind} mean {p['mean']:g}: the law lives on 1, 2, 3, ...")
+    if extra == 0.0:
+        return np.ones(np.shape(u))
+    if kind == "poisson":
+        law = poisson(extra)
+    else:
+        variance = (p["mean"] * p["cv"]) ** 2
+        if variance <= extra:
+            raise ValueError(f"negative_binomial cv {p['cv']:g}: narrower than 1 + Poisson")
+        law = nbinom(extra**2 / (variance - extra), extra / variance)
+    table = law.cdf(np.arange(int(law.isf(1e-12)) + 2))
+    return 1.0 + np.searchsorted(table, u, side="right")
+
+
+def _mixed(parts: list[tuple[float, Any]], u: np.ndarray) -> np.ndarray:
+    out = np.empty(np.shape(u))
+    low = 0.0
+    for i, (share, law) in enumerate(parts):
+        high = 1.0 if i == len(parts) - 1 else low + share
+        here = (low <= u) & (u < high)
+        out[here] = quantile(law, np.minimum((u[here] - low) / share, 1.0 - 2.0**-53))
+        low = high
+    return out
 
 
 def unit_gamma(variance: float | np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -111,7 +155,7 @@ def mean(law: Any) -> float:
     match law.kind:
         case "constant":
             return float(p["value"])
-        case "exponential" | "geometric" | "gamma":
+        case "exponential" | "geometric" | "gamma" | "poisson" | "negative_binomial":
             return float(p["mean"])
         case "lognormal":
             mu, sigma = lognormal_parameters(p)
@@ -120,6 +164,8 @@ def mean(law: Any) -> float:
             return (p["low"] + p["high"]) / 2
         case "empirical":
             return float(np.mean(p["values"]))
+        case "normal" | "mixture":
+            return float(law.mean())
     raise ValueError(f"unknown law {law.kind!r}")
 
 

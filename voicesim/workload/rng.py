@@ -42,6 +42,29 @@ class Purpose(IntEnum):
     RUN = 7
     POOL = 8
     COPIES = 15
+    # of a dialogue
+    TENANT = 32
+    TURNS = 33
+    SPEECH = 34
+    PAUSED = 35
+    PAUSE = 36
+    PAUSE_PLACE = 37
+    SENTENCES = 38
+    SENTENCE = 39
+    LONG = 40
+    LONG_LENGTH = 41
+    BARGE_IN = 42
+    NOISE = 43
+    FALSE_END = 44
+    LATE_END = 45
+    HISTORY = 46
+    CASCADE = 47
+    VOICE = 48
+    OMNI = 49
+    IMAGES = 50
+    IMAGE_COUNT = 51
+    IMAGE_MISS = 52
+    PHRASES = 53
 
 
 def _sequence(seed: int, replication: int, purpose: int) -> np.random.SeedSequence:
