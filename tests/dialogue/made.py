@@ -1,6 +1,6 @@
 """Runs of dialogues composed by hand: the tape and the record that each sentence below describes.
 
-A pool of one LLM (a chunk is a unit) and one of voices: 12.5 steps a second of audio, chunks of 5.
+One pool of LLMs and one of voices, 12.5 steps a second of audio.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,8 @@ LENGTHS = ("stall", "stall_max", "received", "listened", "lost", "paused")
 @dataclass
 class Answer:
     """at: instants and lengths by name of INSTANTS (s).  units: decode steps of each.
-    sent: how many of them were sent; made: of each, steps in the chunks that left (None: all)."""
+    sent: how many of them were sent; made: of each, steps decoded (None: all).
+    llm_made: tokens that the LLM made (None: all)."""
 
     at: dict[str, float] = field(default_factory=dict)
     outcome: int = of.PLAYED
@@ -39,6 +40,7 @@ class Answer:
     units: tuple[int, ...] = (25, 25)
     sent: int | None = None
     made: tuple[int, ...] | None = None
+    llm_made: int | None = None
     cached: tuple[int, ...] = ()
     text: tuple[int, ...] | None = None
     interrupt: int = of.NOTHING
@@ -47,7 +49,6 @@ class Answer:
     filler: bool = False
     overlap: bool = False
     fell_back: bool = False
-    llm_done: bool = True
 
 
 @dataclass
@@ -82,12 +83,12 @@ def heard(spoken: float, *gaps: float, listened: float = 4.0, **more: Any) -> An
     return Answer(at | more.pop("at", {}), **more)
 
 
-UNSPOKEN = Answer({}, of.PENDING, chunks=0, sent=0, made=(0, 0), llm_done=False)
+UNSPOKEN = Answer({}, of.PENDING, chunks=0, sent=0, made=(0, 0), llm_made=0)
 
 
 def step() -> StepCost:
     params = np.zeros(N_STEP_PARAMS)
-    params[0] = 0.01
+    params[0] = 0.001
     return StepCost(params, np.arange(2049) * 1e-5)
 
 
@@ -168,14 +169,13 @@ def _record(calls, answers, tape, spec) -> DialogueRecord:
         i[r] = [a.outcome, a.chunks, a.audible, a.audible, sent, a.filler, a.overlap, a.interrupt,
                 a.fell_back]  # fmt: skip
         f[r] = [a.at.get(name, 0.0 if name in LENGTHS else -1.0) for name in INSTANTS]
-    made = [x for a in answers for x in (a.made or a.units)]
+    made = [x for a in answers for x in (a.units if a.made is None else a.made)]
     units = np.zeros((tape.units, at.NRI), np.int64)
-    units[:, at.R_CHUNKS] = np.array(made, np.int64) // 5
-    units[:, at.R_OUTCOME] = np.where(
-        np.array(made) == tape.unit_tokens, at.COMPLETED, at.FAILED_OUTCOME
-    )
+    units[:, at.R_GENERATED] = made
     llm = np.zeros((len(answers), at.NRI), np.int64)
-    llm[:, at.R_OUTCOME] = [at.COMPLETED if a.llm_done else at.PENDING for a in answers]
+    llm[:, at.R_GENERATED] = [
+        tape.reply[r] if a.llm_made is None else a.llm_made for r, a in enumerate(answers)
+    ]
     call_i = np.array([[c.outcome, len(c.turns)] for c in calls], np.int64)
     call_f = np.array([[c.start, c.end] for c in calls])
     bins = spec.bins

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.dialogue.made import CAPTURE, STAGES, UNSPOKEN, Answer, Call, Turn, heard, tables
@@ -28,6 +28,7 @@ def test_each_segment_is_the_difference_of_its_instants():
     assert (turn["spoken_s"], turn["started_s"]) == (10.0, pytest.approx(10.94))
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(st.floats(0, 30000), *[st.floats(0, 5) for _ in range(7)]),
@@ -106,10 +107,10 @@ def test_a_call_is_clean_if_all_its_turns_are_good_and_one_was_measured():
 
 def test_audio_is_heard_in_order_and_the_rest_is_waste():
     """Units of 25, 25 and 30 steps at 80 ms: 2, 2 and 2.4 s.  2.5 s were heard; of the last unit
-    two chunks of 5 steps, 0.8 s, had left."""
+    10 steps, 0.8 s, had been decoded, and 27 of the text's 30 tokens."""
     cut = heard(10.0, *GAPS, listened=2.5, interrupt=of.CALLER, outcome=of.CANCELLED,
                 units=(25, 25, 30), made=(25, 25, 10), text=(8, 10, 12),
-                llm_done=False)  # fmt: skip
+                llm_made=27)  # fmt: skip
     made = tables([Call([Turn(cut)])])
     assert made.units["generated_s"].tolist() == pytest.approx([2.0, 2.0, 0.8])
     assert made.units["heard_s"].tolist() == pytest.approx([2.0, 0.5, 0.0])
@@ -117,8 +118,8 @@ def test_audio_is_heard_in_order_and_the_rest_is_waste():
     turn = made.turns.iloc[0]
     assert turn["tokens"] == 60
     assert turn["tokens_wasted"] == pytest.approx(25 * 0.75 + 10)
-    assert turn["llm_tokens"] == 30  # three units had gone to the voice
-    assert turn["llm_tokens_wasted"] == pytest.approx(30 - 8 - 10 * 0.25)
+    assert turn["llm_tokens"] == 27
+    assert turn["llm_tokens_wasted"] == pytest.approx(27 - 8 - 10 * 0.25)
 
 
 def test_a_cached_phrase_is_heard_but_not_made():
@@ -130,6 +131,7 @@ def test_a_cached_phrase_is_heard_but_not_made():
     assert run_metrics(made)["waste"]["phrase_hit_share"] == 0.5
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 12), st.integers(0, 12), st.floats(0, 12), st.booleans()),
@@ -195,7 +197,7 @@ def test_who_hears_nothing_stays_in_every_denominator():
     to its second turn; one is refused with its two turns."""
     fine = [Call([Turn(heard(10.0, *GAPS))]) for _ in range(9)]
     silence = Answer({"speak": 8.0, "spoken": 10.0, "heard_end": 10.05, "decided": 10.5},
-                     of.HUNG_UP, chunks=0, sent=0, made=(0, 0), llm_done=False)  # fmt: skip
+                     of.HUNG_UP, chunks=0, sent=0, made=(0, 0), llm_made=0)  # fmt: skip
     gone = Call([Turn(silence), Turn(UNSPOKEN)], outcome=at.ABANDONED, end=22.0)
     refused = Call([Turn(UNSPOKEN), Turn(UNSPOKEN)], outcome=at.REFUSED, start=-1, end=-1)
     m = run_metrics(tables([*fine, gone, refused]))
@@ -222,12 +224,22 @@ def test_nobody_calls():
     assert m["cost"]["per_call"] is None
 
 
-def test_hello_and_late_endpoints():
-    fine, slow = heard(10.0, *GAPS), heard(10.0, 0.03, 3.9, *GAPS[2:])
-    made = tables([Call([Turn(fine)]), Call([Turn(slow)])], Terms(stages=STAGES, late=0.8),
-                  reprompt=np.array([4.0, 4.0]))  # fmt: skip
-    talk = run_metrics(made)["talk"]
-    assert (talk["reprompts"], talk["late_endpoints"]) == (1.0, 1.0)
+def test_an_end_noticed_late():
+    ends = (0.79, 0.8, 3.9)
+    calls = [Call([Turn(heard(10.0, 0.03, end, *GAPS[2:]))]) for end in ends]
+    made = tables(calls, Terms(stages=STAGES, late=0.8))
+    assert made.turns["late"].tolist() == [False, True, True]
+    assert run_metrics(made)["talk"]["late_endpoints"] == 2.0
+    assert run_metrics(tables(calls))["talk"]["late_endpoints"] == 0.0
+
+
+def test_hello():
+    """Of a median of 4 s: half of those who wait for 4 s, at sigma 0.5 one in 6 after 2.47 s."""
+    for wait, share in ((4.0, 0.5), (4.0 * np.exp(-0.5), 0.1587), (60.0, 1.0)):
+        late = heard(10.0, 0.03, wait - 0.54, *GAPS[2:])
+        calls = [Call([Turn(late)]) for _ in range(4000)]
+        found = run_metrics(tables(calls))["talk"]["reprompts"] / 4000
+        assert found == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 4000) + 1e-3)
 
 
 def test_each_part_of_the_ledger_adds_up_in_a_band():

@@ -146,8 +146,7 @@ def waste(counted: Counted) -> dict[str, Value]:
     """What was made and not heard, and what caches spared.
 
     audio_s, tts_tokens, llm_tokens; audio_share, llm_share: of all that was made.
-    interrupted_audio_s: the part that interrupted answers left.  discarded_tokens: decoded by
-    voices' engines and never sent, over the whole run.
+    interrupted_audio_s: the part that interrupted answers left.
     phrase_hit_share: units from the phrase cache; prefix_hit_share: prompt tokens from the LLM's.
     """
     run, made = counted.run, counted.answers[counted.mine]
@@ -156,7 +155,6 @@ def waste(counted: Counted) -> dict[str, Value]:
     audio, llm = float(made["generated_s"].sum()), float(made["llm_tokens"].sum())
     units_sent, prompt = float(made["units"].sum()), float(tape.prompt[asked].sum())
     lost, words = float(made["wasted_s"].sum()), float(made["llm_tokens_wasted"].sum())
-    voices = run.record.pools[len(run.spec.llm) :]
     return {
         "audio_s": lost,
         "interrupted_audio_s": float(made.loc[cut, "wasted_s"].sum()),
@@ -164,7 +162,6 @@ def waste(counted: Counted) -> dict[str, Value]:
         "llm_tokens": words,
         "audio_share": lost / audio if audio else None,
         "llm_share": words / llm if llm else None,
-        "discarded_tokens": float(sum(p.counters["discarded_tokens"] for p in voices)),
         "phrase_hit_share": float(made["cached_units"].sum()) / units_sent if units_sent else None,
         "prefix_hit_share": float(tape.hit[asked].sum()) / prompt if prompt else None,
     }

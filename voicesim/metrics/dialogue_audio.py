@@ -1,15 +1,13 @@
 """Which of the speech that was made was heard: unit by unit, answer by answer.
 
 An answer's units are heard in their order, so what was listened to (seconds) covers the first of
-them; the rest of what left the engine is waste.  What an engine had decoded beyond the last chunk
-that left it is not in here but in its ``discarded_tokens``.
+them; the rest of what an engine had decoded is waste, whether it had left the engine or not.
 """
 
 import numpy as np
 import pandas as pd
 
 from voicesim.engine import layout as at
-from voicesim.engine.spec import PoolSpec
 from voicesim.metrics.dialogue_run import Played
 from voicesim.session import record as of
 
@@ -19,12 +17,12 @@ def units(run: Played) -> pd.DataFrame:
 
     answer, turn, call: where it belongs.  stage: number of the pool in ``spec.pools``.
     unit: number in its answer.  cached: from the phrase cache.  tokens: decode steps that the whole
-    unit is; generated_tokens: of these, what the engine's chunks brought (0 where cached).
-    text_tokens: tokens of its text.  generated_s, heard_s, wasted_s: audio that was there, was
-    heard, was not; generated = heard + wasted.  requested_s, admitted_s: at the engine (NaN where
-    it was never there).
+    unit is; generated_tokens: of these, what the engine has decoded (0 where cached).
+    text_tokens: tokens of its text.  generated_s, heard_s, wasted_s: audio that was made or in the
+    cache, was heard, was not; generated = heard + wasted.
+    requested_s, admitted_s: at the engine (NaN where it was never there).
     """
-    tape, record = run.tape, run.record
+    record = run.record
     spoken = _spoken(run)
     voiced = _omni(run)
     table = pd.concat([spoken, voiced], ignore_index=True) if len(voiced) else spoken
@@ -44,7 +42,6 @@ def units(run: Played) -> pd.DataFrame:
     table.insert(2, "call", run.call[run.turn[rows]])
     asked = record.answer_f[rows, of.A_DECIDED] >= 0.0
     table = table[asked].reset_index(drop=True)
-    assert tape.units == 0 or table["unit"].max() < tape.units
     return table
 
 
@@ -66,10 +63,9 @@ def _spoken(run: Played) -> pd.DataFrame:
         if not len(mine):
             continue
         i, f = rows_of(run, len(run.spec.llm) + k, mine)
-        generated[mine] = emitted(spec, i, tape.unit_tokens[mine])
+        generated[mine] = i[:, at.R_GENERATED]
         requested[mine] = np.where(f[:, at.Z_REQUEST] > 0, f[:, at.Z_REQUEST], np.nan)
         admitted[mine] = np.where(f[:, at.Z_ADMIT] > 0, f[:, at.Z_ADMIT], np.nan)
-    generated[cached | ~sent] = 0
     there = np.where(cached & sent, tape.unit_tokens, generated)
     return pd.DataFrame(
         {
@@ -95,7 +91,7 @@ def _omni(run: Played) -> pd.DataFrame:
     if spec is None or not len(rows):
         return pd.DataFrame()
     i, f = rows_of(run, len(run.spec.pools) - 1, rows)
-    generated = emitted(spec, i, tape.omni_tokens[rows])
+    generated = i[:, at.R_GENERATED]
     return pd.DataFrame(
         {
             "answer": rows,
@@ -117,19 +113,6 @@ def rows_of(run: Played, pool: int, members: np.ndarray) -> tuple[np.ndarray, np
     """The rows of a pool's record that belong to answers or units of the tape, by their numbers."""
     record = run.record.pools[pool]
     return record.utterance_i[members], record.utterance_f[members]
-
-
-def emitted(spec: PoolSpec, rows: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """int64[n]: tokens in the chunks that left a pool, all of them where it was completed.
-
-    rows: int64[n, 8] of its record.  tokens: int64[n], of the whole stream.
-    """
-    chunks = rows[:, at.R_CHUNKS]
-    sizes = np.array(spec.schedule, np.int64)
-    upto = np.concatenate([[0], np.cumsum(sizes)])
-    beyond = np.maximum(chunks - len(sizes), 0) * sizes[-1]
-    some = upto[np.minimum(chunks, len(sizes))] + beyond
-    return np.where(rows[:, at.R_OUTCOME] == at.COMPLETED, tokens, np.minimum(some, tokens))
 
 
 def answers(run: Played, unit_table: pd.DataFrame) -> pd.DataFrame:
@@ -168,18 +151,9 @@ def answers(run: Played, unit_table: pd.DataFrame) -> pd.DataFrame:
 
 
 def llm_tokens(run: Played) -> np.ndarray:
-    """int64[R]: reply tokens that the LLM has made for each answer; of one that was stopped, those
-    of the units it had finished."""
-    tape, record = run.tape, run.record
-    found = np.zeros(tape.answers, np.int64)
+    """int64[R]: reply tokens that the LLM has made for each answer."""
+    found = np.zeros(run.tape.answers, np.int64)
     for k in range(len(run.spec.llm)):
-        mine = np.flatnonzero(tape.llm == k)
-        if not len(mine):
-            continue
-        i, _ = rows_of(run, k, mine)
-        done = np.maximum(i[:, at.R_CHUNKS], record.answer_i[mine, of.A_SENT_UNITS])
-        done = np.minimum(done, tape.unit[mine + 1] - tape.unit[mine])
-        last = np.clip(tape.unit[mine] + done - 1, 0, max(tape.units - 1, 0))
-        some = np.where(done > 0, tape.unit_end[last] if tape.units else 0, 0)
-        found[mine] = np.where(i[:, at.R_OUTCOME] == at.COMPLETED, tape.reply[mine], some)
+        mine = np.flatnonzero(run.tape.llm == k)
+        found[mine] = rows_of(run, k, mine)[0][:, at.R_GENERATED]
     return found

@@ -37,6 +37,11 @@ def assumptions(terms: Terms, spec: DialogueSpec) -> list[str]:
         f"an interruption counts after {spec.detect:g} s of voice; cancel: {CANCELS[spec.cancel]}; "
         f"the client {rest} what it holds",
     ]
+    median, sigma = terms.hello
+    found.append(
+        f'"hello?": after a lognormal silence of median {median:g} s, sigma {sigma:g} (assumed); '
+        "it changes nothing in the run"
+    )
     if spec.asr is not None:
         found.append(f"the recogniser is of kind {ASR_KINDS[spec.asr.kind]}")
     bought = [s.name for s in terms.stages if terms.prices and s.name in terms.prices.bought]

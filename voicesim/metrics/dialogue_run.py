@@ -17,6 +17,9 @@ PARTS = {**{name: (name,) for name in SEGMENTS}, "network": ("uplink", "downlink
          "total": SEGMENTS}  # fmt: skip
 """What a budget may speak of: segments and sums of them."""
 
+HELLO = (4.0, 0.5)
+"""An assumption; nobody has published when callers ask whether anybody is there."""
+
 
 @dataclass(frozen=True)
 class Allowance:
@@ -62,29 +65,26 @@ class Terms:
     """What a scenario says beside the spec and the tape.
 
     tenants: by the tape's numbers.  stages: the recogniser, then the spec's pools in order.
-    late: an endpoint later than that is late (s); inf: none is.
+    late: an end of turn noticed so late is late (s); inf: none is.
+    hello: median (s) and sigma of the lognormal silence after which a caller says "hello?".
     prices: None: those of the stages.
     """
 
     tenants: Sequence[Tenant] = (Tenant(),)
     stages: Sequence[Stage] = ()
     late: float = np.inf
+    hello: tuple[float, float] = HELLO
     prices: Prices | None = None
 
 
 @dataclass(frozen=True)
 class Played:
-    """One finished run of dialogues.
-
-    reprompt: float64[T], silence after which the caller of a turn says "hello?" (s); None: the
-    scenario gives no law for it.
-    """
+    """One finished run of dialogues."""
 
     terms: Terms
     spec: DialogueSpec
     tape: DialogueTape
     record: DialogueRecord
-    reprompt: np.ndarray | None = None
 
     @cached_property
     def call(self) -> np.ndarray:

@@ -4,17 +4,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
 from voicesim.engine import layout as at
 from voicesim.metrics.dialogue_audio import answers
 from voicesim.metrics.dialogue_run import SEGMENTS, Played
 from voicesim.metrics.tables import outcomes, quantile_rows
 from voicesim.session import record as of
+from voicesim.workload.rng import hash_key
 
 UNSPOKEN = len(of.ANSWERS)
 OUTCOMES = (*of.ANSWERS, "unspoken")
 """What became of a turn: of its answer, or the caller never came to speak."""
 NS = 1_000_000_000
+P_HELLO = 121
+"""Purpose of the counter hash (those below are the engine's)."""
 
 
 def nanoseconds(seconds: np.ndarray) -> np.ndarray:
@@ -52,7 +56,8 @@ def turns(run: Played, units: pd.DataFrame) -> pd.DataFrame:
     answer's last sound; overtalk_s: both spoke, false starts of the agent included.
     paused_s: silence of the agent after a false interruption.
     reasked: a pause was taken for the end and an answer prepared (cut_in: it was even heard).
-    late: the end was noticed later than ``terms.late``.  reprompt: the caller has asked "hello?".
+    late: the end was noticed ``terms.late`` after it or later.  reprompt: the caller has asked
+    "hello?".
     units, tokens (decode steps), llm_tokens, generated_s, heard_s, wasted_s, ...: of the answer
     and of that to the half-heard turn together; generated_s = heard_s + wasted_s.
     measured: two chunks or more.  clean: voicesim.metrics.dialogue_tables.clean.
@@ -106,8 +111,8 @@ def turns(run: Played, units: pd.DataFrame) -> pd.DataFrame:
         "overlap": i[:, of.A_OVERLAP] > 0,
         "reasked": _cut(run, of.A_DECIDED),
         "cut_in": _cut(run, of.A_START),
-        "late": np.where(known[:, 2], gaps[:, 2] / NS, 0.0) > run.terms.late,
-        "reprompt": _reprompt(run, spoke, waited),
+        "late": known[:, 2] & (gaps[:, 2] >= nanoseconds(np.array(min(run.terms.late, 1e6)))),
+        "reprompt": spoke & (np.nan_to_num(waited) > hello(run)),
         "fell_back": i[:, of.A_FELL_BACK] == 1,
         **{n: v if n.endswith(("_s", "wasted")) else v.astype(int) for n, v in per_turn.items()},
         "measured": measured,
@@ -158,10 +163,17 @@ def _waited(run: Played, total: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(total), np.where(f[:, of.A_SPOKEN] >= 0.0, vain, np.nan), total)
 
 
-def _reprompt(run: Played, spoke: np.ndarray, waited: np.ndarray) -> np.ndarray:
-    if run.reprompt is None:
-        return np.zeros(len(spoke), bool)
-    return spoke & (np.nan_to_num(waited) > run.reprompt)
+def hello(run: Played) -> np.ndarray:
+    """float64[T]: silence after which the caller of each turn says "hello?" (s).
+
+    Nothing in the run depends on it, so it is drawn afterwards, from the run's seed and the turn.
+    """
+    turns = np.arange(run.tape.turns).astype(np.uint64)
+    seed = np.full(len(turns), run.spec.seed & (1 << 64) - 1, np.uint64)
+    key = hash_key(seed, np.full(len(turns), P_HELLO, np.uint64), turns, np.zeros_like(turns))
+    u = ((key >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
+    median, sigma = run.terms.hello
+    return median * np.exp(sigma * ndtri(u))
 
 
 def _talking_over(run: Played) -> tuple[np.ndarray, np.ndarray]:
