@@ -132,14 +132,14 @@ def gpu_cost(run: Run) -> Value:
     return None if price is None else price * run.scenario.horizon / 3600.0
 
 
-SHARES = ("clean_share", "stalled_share", "c50", "c100", "c200")
+SHARES = ("c50", "c100", "c200")
 
 
 def bounds(name: str) -> tuple[float, float]:
     """What a metric can be: a share from 0 to 1; a lead may be negative; the rest is not."""
     if name == "alarm_lead_s":
         return -np.inf, np.inf
-    return 0.0, 1.0 if name in SHARES else np.inf
+    return 0.0, 1.0 if name in SHARES or name.endswith("_share") else np.inf
 
 
 def aggregate(replications: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def flat(metrics: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, each in metrics.items():
         inner = isinstance(each, Mapping) and "mean" not in each
-        found |= {f"{name}.{k}": v for k, v in each.items()} if inner else {name: each}
+        found |= {f"{name}.{k}": v for k, v in flat(each).items()} if inner else {name: each}
     return found
 
 

@@ -88,28 +88,28 @@ def print_report(
             for line in block:
                 console.print(line, soft_wrap=True)
     say("")
-    _items(console, _legend(summary, context, plain), FAINT)
+    items(console, _legend(summary, context, plain), FAINT)
     say("")
     many = context["replications"]
-    _items(
+    items(
         console,
         [(f"{name}:", line) for name, m in summary.items() for line in words.signals(m, many)],
     )
     if notes := [*_notes(summary), *_one_run(context)]:
         say("")
-        _items(console, notes)
+        items(console, notes)
     say("")
     say(words.verdict(summary), "bold")
     if context["warnings"]:
         say("")
         found = words.groups(context["warnings"], list(summary))
-        _items(console, [("warning:", text) for text in found], DOUBT)
+        items(console, [("warning:", text) for text in found], DOUBT)
     if context["assumptions"]:
         say("")
-        _items(console, [("assumed:", text) for text in context["assumptions"]], FAINT)
+        items(console, [("assumed:", text) for text in context["assumptions"]], FAINT)
 
 
-def _items(console: Console, items: Iterable[tuple[str, str]], style: str = "") -> None:
+def items(console: Console, items: Iterable[tuple[str, str]], style: str = "") -> None:
     """Lines "key text", the texts aligned and broken within their column."""
     items = list(items)
     indent = max(cell_len(key) for key, _ in items) + 1
@@ -194,15 +194,20 @@ class Strip:
         return text + fill if self.left else fill + text
 
 
-def layout(summary: Summary, width: int, plain: bool, rank: bool = True) -> list[list[Text]]:
+def layout(
+    summary: Summary, width: int, plain: bool, rank: bool = True,
+    columns: Sequence[Column] = COLUMNS, rows: str = "variant",
+) -> list[list[Text]]:  # fmt: skip
     """The numbers as blocks of lines: one block if that fits, else as few as do.
 
     rank: whether the rows stand for one another, so that one of them is the best.
+    rows: what they are called.
     """
+    best = words.best_variant(summary) if rank and len(summary) > 1 else None
     ways = [
         (strips, gap)
         for stacked in (False, True)
-        for strips in [_strips(summary, stacked, plain, rank)]
+        for strips in [_strips(summary, stacked, plain, best, columns, rows)]
         for gap in (2, 1)
     ]
     packed = [(_pack(strips, width, gap), gap) for strips, gap in ways]
@@ -210,13 +215,15 @@ def layout(summary: Summary, width: int, plain: bool, rank: bool = True) -> list
     return [_lines(block, gap, "-" if plain else "─") for block in blocks]
 
 
-def _strips(summary: Summary, stacked: bool, plain: bool, rank: bool) -> list[Strip]:
+def _strips(
+    summary: Summary, stacked: bool, plain: bool, best: str | None, columns: Sequence[Column],
+    rows: str,
+) -> list[Strip]:  # fmt: skip
     """The name and every group of columns; stacked: intervals below their values."""
-    best = words.best_variant(summary) if rank and len(summary) > 1 else None
     names = [[Text(part, GOOD if name == best else "bold")
               for part in chop_cells(name, NAME_WIDTH)] for name in summary]  # fmt: skip
-    strips = [Strip([Text("variant", "bold")], names, left=True)]
-    for column in COLUMNS:
+    strips = [Strip([Text(rows, "bold")], names, left=True)]
+    for column in columns:
         cells = [
             _cell(m, column, stacked, "+-" if plain else "±", name == best)
             for name, m in summary.items()

@@ -66,6 +66,14 @@ def amount(value: float, of: float | None = None) -> str:
     return _number(value, 0 if of >= 10 or of == 0 else 1 if of >= 1 else 2)
 
 
+def money(value: float, of: float | None = None) -> str:
+    """Three figures or so, also of a hundredth: 1,257, 51, 5.0, 0.17, 0.0043."""
+    size = abs(value if of is None else of)
+    if 0 < size < 0.1:
+        return f"{value:.{min(2 - math.floor(math.log10(size)) - 1, 9)}f}"
+    return amount(value, of)
+
+
 def _number(value: float, decimals: int) -> str:
     if value == 0:
         return "0"
