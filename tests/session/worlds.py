@@ -79,7 +79,7 @@ def random_dialogue(seed: int, **fixed) -> tuple[DialogueSpec, DialogueTape]:
         connect_tts=one_of(0.0, 0.05), wait_all=bool(one_of(0, 0, 1)),
         client_per_audio=one_of(0.0, 0.3), client_per_chunk=one_of(0.0, 0.01),
         omni_timeout=one_of(np.inf, 0.3), horizon=horizon, warmup=warmup, end=end,
-        seed=int(rng.integers(1 << 60)),
+        seed=int(rng.integers(1 << 60)), record_chunks=True,
     )  # fmt: skip
     tape = DialogueTape(
         arrival=arrival, first=np.concatenate([[0], np.cumsum(per_call)]),

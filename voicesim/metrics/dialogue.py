@@ -109,11 +109,8 @@ def run_metrics(tables: Tables) -> dict[str, Any]:
 
 
 def gap_p99(run: Played) -> Value:
-    """99 % point of the gap before a chunk / its audio, over all pools of voices."""
-    voices = [p.gap_hist for p in run.record.pools[len(run.spec.llm) :]]
-    if not voices:
-        return None
-    found = float(quantile_rows(np.sum(voices, axis=0)[None, :], 0.99)[0])
+    """99 % point of the gap before a chunk / its audio."""
+    found = float(quantile_rows(run.record.gap_hist[None, :], 0.99)[0])
     return None if np.isnan(found) else found
 
 

@@ -263,8 +263,7 @@ def series(run: Played, offered: np.ndarray) -> pd.DataFrame:
               "codec_queue": at.B_QUEUED, "gateway": at.B_GATEWAY}  # fmt: skip
     for name, column in gauges.items():
         found[name] = np.sum([p.series[: len(rows), column] for p in pools], axis=0)
-    voices = [p.gaps for p in pools[len(run.spec.llm) :]]
-    found["gap_p99"] = quantile_rows(np.sum(voices, axis=0)[: len(rows)], 0.99)
+    found["gap_p99"] = quantile_rows(run.record.gaps[: len(rows)], 0.99)
     for stage in run.terms.stages:
         if stage.pool >= 0:
             for name in ("running", "waiting"):

@@ -39,7 +39,7 @@ def dialogue_spec(
     listener, pipe = scenario.listener, scenario.pipeline
     up = listener.uplink or listener.network
     player = listener.player
-    pools = _pools(scenario, replication, record_chunks)
+    pools = _pools(scenario, replication)
     omni = pools["omni"]
     return DialogueSpec(
         llm=pools["llm"],
@@ -63,6 +63,7 @@ def dialogue_spec(
         end=scenario.horizon + scenario.drain,
         resolution=scenario.series.resolution,
         seed=signed(rng.run_seed(scenario.seed, replication)),
+        record_chunks=record_chunks,
     )
 
 
@@ -94,9 +95,7 @@ def _conversation(pipe: Pipeline) -> dict[str, Any]:
     return found
 
 
-def _pools(
-    scenario: Scenario, replication: int, record_chunks: bool
-) -> dict[str, tuple[PoolSpec, ...]]:
+def _pools(scenario: Scenario, replication: int) -> dict[str, tuple[PoolSpec, ...]]:
     """The pools of each role, in the order of the file."""
     found: dict[str, tuple[PoolSpec, ...]] = {}
     route = policy_numbers(scenario)["routing"]
@@ -104,7 +103,7 @@ def _pools(
     for role in ("llm", "tts", "omni"):
         specs = []
         for pool in scenario.cluster.of(role).values():
-            spec = _stage(scenario, pool, replication, record_chunks and role != "llm")
+            spec = _stage(scenario, pool)
             specs.append(replace(spec, routing=route, seed=_seed(scenario, replication, number)))
             number += 1
         found[role] = tuple(specs)
@@ -117,10 +116,11 @@ def _seed(scenario: Scenario, replication: int, number: int) -> int:
     return signed(rng.hash_key_py(seed, rng.Purpose.POOL, number, 1))
 
 
-def _stage(scenario: Scenario, pool: Pool, replication: int, record_chunks: bool) -> PoolSpec:
+def _stage(scenario: Scenario, pool: Pool) -> PoolSpec:
     profile = profile_of(pool)
     prefix = scenario.pipeline.voice_prompt if pool.role == "tts" else 0
     return PoolSpec(
+        stage=True,
         **stage_numbers(pool, scenario.cluster.gpus[pool.on], profile),
         token_audio=1.0 if pool.role == "llm" else token_audio(profile),
         prefix=prefix if pool.engine.prefix_caching else 0,
@@ -129,7 +129,6 @@ def _stage(scenario: Scenario, pool: Pool, replication: int, record_chunks: bool
         warmup=scenario.warmup,
         end=scenario.horizon + scenario.drain,
         resolution=scenario.series.resolution,
-        record_chunks=record_chunks,
     )
 
 

@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from voicesim.engine import layout as at
 from voicesim.engine.asr import AsrPool
 from voicesim.engine.pool import Pool
 from voicesim.engine.pool import record as record_of
 from voicesim.engine.spec import NEVER
 from voicesim.session import layout as lay
-from voicesim.session.kernel.loop import ROOM_CHECK, TIMERS_AT_ONCE, run
+from voicesim.session.kernel.loop import AT_ONCE, ROOM_CHECK, run
 from voicesim.session.record import (
     A_LISTENED,
     A_LOST,
@@ -34,6 +35,9 @@ _INT = (
     (lay.O_SERIES, "bins", lay.SERIES),
     (lay.O_ANSWER_I, "answers", lay.ANSWER_I),
     (lay.O_CALL_I, "calls", lay.CALL_I),
+    (lay.O_HIST, "one", at.N_FINE),
+    (lay.O_GAPS, "bins", at.N_COARSE),
+    (lay.O_CHUNK, "chunks", lay.CHUNK_I),
 )
 _FLOAT = (
     (lay.OF_TURN, "turns", lay.NV),
@@ -44,6 +48,7 @@ _FLOAT = (
     (lay.OF_ARRIVAL, "calls", 1),
     (lay.OF_ANSWER_F, "answers", lay.ANSWER_F),
     (lay.OF_CALL_F, "calls", lay.CALL_F),
+    (lay.OF_CHUNK, "chunks", lay.CHUNK_F),
 )
 
 
@@ -56,7 +61,9 @@ class Dialogue:
         self.pools = [Pool(s, t) for s, t in zip(spec.pools, tapes, strict=True)]
         self._rows = {
             "calls": tape.calls, "turns": tape.turns, "answers": tape.answers,
-            "units": tape.units, "heap": 4096, "bins": spec.bins, "table": 4096,
+            "units": tape.units, "heap": 2 * AT_ONCE * ROOM_CHECK, "bins": spec.bins,
+            "table": 4096, "one": 1,
+            "chunks": 2 * AT_ONCE * ROOM_CHECK if spec.record_chunks else 0,
         }  # fmt: skip
         self.J = np.zeros(lay.N_J, np.int64)
         self.E = np.zeros(lay.N_E)
@@ -77,7 +84,7 @@ class Dialogue:
         self.J = self._resized(self.J, _INT, lay.N_J, rows, fresh)
         self.E = self._resized(self.E, _FLOAT, lay.N_E, rows, fresh)
         self._rows = rows
-        self.J[lay.C_HEAP] = rows["heap"]
+        self.J[lay.C_HEAP], self.J[lay.C_CHUNKS] = rows["heap"], rows["chunks"]
         self._arenas = (self.E.ctypes.data, len(self.E), self.J.ctypes.data, len(self.J))
 
     def _resized(self, old: np.ndarray, sections: Any, header: int, rows: Any, fresh: bool) -> Any:
@@ -115,7 +122,7 @@ class Dialogue:
             (lay.J_SEED, s.seed), (lay.J_LIMIT, s.limit), (lay.J_CANCEL, s.cancel),
             (lay.J_FLUSH, s.flush), (lay.J_PREFETCH, s.prefetch),
             (lay.J_FILLER_CUT, s.filler_cut), (lay.J_WAIT_ALL, s.wait_all),
-            (lay.J_BINS, s.bins), (lay.J_CALLS, self.tape.calls),
+            (lay.J_LOG, s.record_chunks), (lay.J_BINS, s.bins), (lay.J_CALLS, self.tape.calls),
         ):  # fmt: skip
             J[entry] = int(value)
         for entry, number in (
@@ -186,7 +193,11 @@ class Dialogue:
             self.pools[p]._grow()
             self._point_to(p, self.pools[p])
         else:
-            rows = {**self._rows, "heap": 2 * self._rows["heap"] + ROOM_CHECK * TIMERS_AT_ONCE}
+            ahead, rows = ROOM_CHECK * AT_ONCE, dict(self._rows)
+            if self.J[lay.J_HEAP] + ahead > rows["heap"]:
+                rows["heap"] *= 2
+            if self.spec.record_chunks and self.J[lay.J_CHUNKS] + ahead > rows["chunks"]:
+                rows["chunks"] *= 2
             self._allocate(rows, fresh=False)
 
 
@@ -201,13 +212,17 @@ def uplinks(spec: DialogueSpec, turns: int) -> np.ndarray:
 def record(dialogue: Dialogue) -> DialogueRecord:
     """The results of a run so far; the tables are windows into its arenas."""
     E = dialogue.E
-    stalled = E[lay.E_FIRST_STALL] < NEVER
+    stalled, logged = E[lay.E_FIRST_STALL] < NEVER, int(dialogue.J[lay.J_CHUNKS])
     return DialogueRecord(
         answer_i=dialogue.section(lay.O_ANSWER_I),
         answer_f=dialogue.section(lay.OF_ANSWER_F),
         call_i=dialogue.section(lay.O_CALL_I),
         call_f=dialogue.section(lay.OF_CALL_F),
         series=dialogue.section(lay.O_SERIES),
+        gaps=dialogue.section(lay.O_GAPS),
+        gap_hist=dialogue.section(lay.O_HIST)[0],
+        chunk_i=dialogue.section(lay.O_CHUNK)[:logged],
+        chunk_f=dialogue.section(lay.OF_CHUNK)[:logged],
         pools=tuple(record_of(pool) for pool in dialogue.pools),
         asr={} if dialogue.asr is None else dialogue.asr.record(dialogue.now),
         first_stall=float(E[lay.E_FIRST_STALL]) if stalled else float("inf"),

@@ -4,23 +4,24 @@ Each begins with a header; the int header holds the offsets of the sections.  A 
 answer and a unit of speech are rows; what the tape brings comes first in a row, state after it.
 """
 
-from voicesim.session.record import NAF, NAI, ND, NQF, NQI
+from voicesim.session.record import NAF, NAI, ND, NKF, NKI, NQF, NQI
 
 MOST_POOLS = 16
 
 # --- int header -------------------------------------------------------------------------------
 (
     J_POOLS, J_LLM, J_TTS, J_OMNI, J_ASR, J_SEED, J_LIMIT, J_CANCEL, J_FLUSH, J_PREFETCH,
-    J_FILLER_CUT, J_WAIT_ALL, J_BINS, J_CALLS,
+    J_FILLER_CUT, J_WAIT_ALL, J_BINS, J_CALLS, J_LOG,
     # state
-    J_NEXT_CALL, J_LIVE, J_SPEAKING, J_ANSWERING, J_HEAP, J_BIN, J_EVENTS, J_GROW,
+    J_NEXT_CALL, J_LIVE, J_SPEAKING, J_ANSWERING, J_HEAP, J_BIN, J_EVENTS, J_GROW, J_CHUNKS,
     # offsets and capacity
-    O_CALL, O_TURN, O_ANSWER, O_UNIT, O_HEAP_KEY, O_SERIES, O_ANSWER_I, O_CALL_I, C_HEAP,
+    O_CALL, O_TURN, O_ANSWER, O_UNIT, O_HEAP_KEY, O_SERIES, O_ANSWER_I, O_CALL_I, O_HIST, O_GAPS,
+    O_CHUNK, C_HEAP, C_CHUNKS,
     OF_TURN, OF_ANSWER, OF_UNIT, OF_HEAP_T, OF_JITTER, OF_ARRIVAL, OF_ANSWER_F,
-    OF_CALL_F,
-) = range(39)  # fmt: skip
+    OF_CALL_F, OF_CHUNK,
+) = range(46)  # fmt: skip
 # addresses and lengths of the pools' arenas, four words each; the recogniser's last
-J_ARENAS = 40
+J_ARENAS = 48
 N_J = J_ARENAS + 4 * (MOST_POOLS + 1)
 
 # --- float header -----------------------------------------------------------------------------
@@ -48,15 +49,15 @@ NV = 10
 ) = range(16)  # fmt: skip
 NN = 16
 (
-    Y_PLAY_END, Y_HELD, Y_SINCE, Y_LAST, Y_CLIENT, Y_FILLER, Y_STOP,
-) = range(7)  # fmt: skip
-NY = 7
+    Y_PLAY_END, Y_HELD, Y_SINCE, Y_LAST, Y_CLIENT, Y_FILLER, Y_STOP, Y_READY, Y_AUDIO,
+) = range(9)  # fmt: skip
+NY = 9
 W_ANSWER, W_CACHED, W_TOKENS, W_HELD, W_DONE = range(5)
 NW = 5
 Z_END = 0
 NZ = 1
 
-ANSWER_I, ANSWER_F, CALL_I, CALL_F, SERIES = NAI, NAF, NQI, NQF, ND
+ANSWER_I, ANSWER_F, CALL_I, CALL_F, SERIES, CHUNK_I, CHUNK_F = NAI, NAF, NQI, NQF, ND, NKI, NKF
 
 # --- timers, in the order in which ties are broken, then by number ------------------------------
 (

@@ -84,6 +84,7 @@ class DialogueSpec:
     end: float = 1200.0
     resolution: float = 1.0
     seed: int = 0
+    record_chunks: bool = False
 
     @property
     def bins(self) -> int:

@@ -1,7 +1,14 @@
 """An answer: its text arrives in units, units become speech, speech travels in order and plays."""
 
+from voicesim.engine.kernel.codec import ratio_bucket
 from voicesim.engine.kernel.jit import adopt, compiled
-from voicesim.engine.layout import ABANDONED, FAILED_OUTCOME
+from voicesim.engine.layout import (
+    ABANDONED,
+    COARSE_PER_OCTAVE,
+    FAILED_OUTCOME,
+    FINE_PER_OCTAVE,
+    N_COARSE,
+)
 from voicesim.engine.spec import NEVER
 from voicesim.listener import player
 from voicesim.session.kernel.recogniser import disconnect, drop_speech
@@ -240,6 +247,12 @@ def send(E, J, r, audio, last, t):
         else:
             ready = E[y + Y_FILLER]
     E[y + Y_CLIENT] = ready
+    if index > 0:
+        count_gap(E, J, r, audio, ready)
+    E[y + Y_READY] = ready
+    E[y + Y_AUDIO] = audio
+    if J[J_LOG] != 0:
+        log_chunk(E, J, r, index, t, arrive, ready, audio)
     mode, play_end, held, since, stall, started, lost = player_deliver(
         J[a + N_MODE], E[y + Y_PLAY_END], E[y + Y_HELD], E[y + Y_SINCE], ready, audio, last,
         E[E_PREBUFFER], E[E_REBUFFER], E[E_MAX_WAIT], E[E_MAX_QUEUE],
@@ -259,6 +272,38 @@ def send(E, J, r, audio, last, t):
         expect_interruption(E, J, r)
     if last:
         all_sent(E, J, r, t)
+
+
+@compiled
+def count_gap(E, J, r, audio, ready):
+    """Pace of a chunk = its audio / the gap before it; for the alarm, that gap against the audio
+    of the chunk before."""
+    y = J[OF_ANSWER] + r * NY
+    f = J[OF_ANSWER_F] + r * ANSWER_F
+    gap = ready - E[y + Y_READY]
+    b = int(ready / E[E_RESOLUTION])
+    if b >= J[J_BINS]:
+        b = J[J_BINS] - 1
+    coarse = ratio_bucket(gap / E[y + Y_AUDIO]) // (FINE_PER_OCTAVE // COARSE_PER_OCTAVE)
+    J[J[O_GAPS] + b * N_COARSE + coarse] += 1
+    if E[f + A_SPOKEN] >= E[E_WARMUP]:
+        J[J[O_HIST] + ratio_bucket(gap / audio)] += 1
+    if gap > 0.0 and (E[f + A_PACE] < 0.0 or audio / gap < E[f + A_PACE]):
+        E[f + A_PACE] = audio / gap
+
+
+@compiled
+def log_chunk(E, J, r, index, t, arrive, ready, audio):
+    n = J[J_CHUNKS]
+    J[J_CHUNKS] = n + 1
+    k = J[O_CHUNK] + n * CHUNK_I
+    J[k + K_ANSWER] = r
+    J[k + K_INDEX] = index
+    k = J[OF_CHUNK] + n * CHUNK_F
+    E[k + K_SENT] = t
+    E[k + K_ARRIVED] = arrive
+    E[k + K_HEARD] = ready
+    E[k + K_AUDIO] = audio
 
 
 @compiled

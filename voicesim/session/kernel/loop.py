@@ -38,8 +38,8 @@ from voicesim.session.record import *
 
 ROOM_CHECK = 8
 """Events between two looks at the room left in the arenas (a power of two)."""
-TIMERS_AT_ONCE = 64
-"""Timers of the dialogue that an event may set at most."""
+AT_ONCE = 2048
+"""Timers that an event may set, and chunks that may leave in it, at most."""
 
 
 @compiled
@@ -75,7 +75,8 @@ def short_of_room(J):
     for p in range(J[J_POOLS]):
         if not room(floats_of(J, p), ints_of(J, p)):
             return p
-    if J[J_HEAP] + ROOM_CHECK * TIMERS_AT_ONCE > J[C_HEAP]:
+    ahead = ROOM_CHECK * AT_ONCE
+    if J[J_HEAP] + ahead > J[C_HEAP] or (J[J_LOG] != 0 and J[J_CHUNKS] + ahead > J[C_CHUNKS]):
         return J[J_POOLS]
     return -1
 

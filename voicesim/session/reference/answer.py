@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from voicesim.engine.layout import FAILED_OUTCOME
+from voicesim.engine.layout import COARSE_PER_OCTAVE, FAILED_OUTCOME, FINE_PER_OCTAVE
+from voicesim.engine.reference.world import ratio_bucket
 from voicesim.engine.spec import INF
 from voicesim.listener import player
 from voicesim.session import layout as lay
@@ -39,13 +40,14 @@ class Answer:
         # at the listener
         self.mode = player.SILENT
         self.play_end = self.held_audio = self.since = 0.0
-        self.last_arrival = self.client_free = 0.0
+        self.last_arrival = self.client_free = self.ready_at = self.audio = 0.0
         # results: instants (s), -1 while unknown; lengths (s)
         self.speak = self.spoken = self.heard_end = self.decided_at = self.text_at = -1.0
         self.asked_at = self.first_unit = self.first_sent = self.arrived = self.started = -1.0
         self.played_until = self.done = self.stopped = -1.0
         self.stall = self.stall_largest = self.received = self.listened = 0.0
         self.lost = self.paused = 0.0
+        self.pace = -1.0
         self.outcome, self.interrupt = rec.PENDING, rec.NOTHING
         self.chunks = self.stalls = self.audible = 0
         self.filler = self.overlap = self.fell_back = False
@@ -243,6 +245,11 @@ class Answer:
             else:
                 ready = self.filler_until
         self.client_free = ready
+        if not first:
+            self.count_gap(audio, ready)
+        self.ready_at, self.audio = ready, audio
+        if spec.record_chunks:
+            self.cluster.chunks.append((self.number, self.chunks - 1, now, arrive, ready, audio))
         (self.mode, self.play_end, self.held_audio, self.since, stall, started, lost) = (
             player.deliver(
                 self.mode, self.play_end, self.held_audio, self.since, ready, audio, last,
@@ -260,6 +267,17 @@ class Answer:
             self.expect_interruption()
         if last:
             self.all_sent()
+
+    def count_gap(self, audio: float, ready: float) -> None:
+        """Pace = audio of a chunk / the gap before it; the alarm's ratio is that gap / the audio
+        that the chunk before had brought."""
+        gap, cluster = ready - self.ready_at, self.cluster
+        coarse = ratio_bucket(gap / self.audio) // (FINE_PER_OCTAVE // COARSE_PER_OCTAVE)
+        cluster.gaps[cluster.bin(ready), coarse] += 1
+        if self.spoken >= self.spec.warmup:
+            cluster.gap_hist[ratio_bucket(gap / audio)] += 1
+        if gap > 0.0 and (self.pace < 0.0 or audio / gap < self.pace):
+            self.pace = audio / gap
 
     def count_stall(self, stall: float, ready: float) -> None:
         if stall > player.ROUNDING:
@@ -405,5 +423,5 @@ class Answer:
             self.speak, self.spoken, self.heard_end, self.decided_at, self.text_at, self.asked_at,
             self.first_unit, self.first_sent, self.arrived, self.started, self.played_until,
             self.done, self.stall, self.stall_largest, self.received, self.listened, self.stopped,
-            self.lost, self.paused,
+            self.lost, self.paused, self.pace,
         ]  # fmt: skip

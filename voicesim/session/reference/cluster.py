@@ -28,6 +28,9 @@ class Cluster:
         self.env = Timeline()
         self.uplinks = uplinks(spec, tape.turns)
         self.series = np.zeros((spec.bins, rec.ND), np.int64)
+        self.gaps = np.zeros((spec.bins, at.N_COARSE), np.int64)
+        self.gap_hist = np.zeros(at.N_FINE, np.int64)
+        self.chunks: list[tuple[Any, ...]] = []
         self.live = self.speaking = self.answering = 0
         self.first_stall = INF
         self.answers: dict[int, Answer] = {}
@@ -113,6 +116,10 @@ class Cluster:
             np.array([[c.outcome, c.turns] for c in self.calls], np.int64).reshape(-1, 2),
             np.array([[c.started, c.ended] for c in self.calls], float).reshape(-1, 2),
             self.series,
+            self.gaps,
+            self.gap_hist,
+            np.array([c[:2] for c in self.chunks], np.int64).reshape(-1, 2),
+            np.array([c[2:] for c in self.chunks], float).reshape(-1, 4),
             tuple(stage.record() for stage in self.stages),
             {} if self.asr is None else self.asr.record(float(self.env.now)),
             self.first_stall,
