@@ -71,7 +71,8 @@ class Pauses(Inheriting):
     longest: TimeLaw | None = Field(
         default=None,
         description="The longest pause in such a turn (s), anywhere in it alike; "
-        f"{PRESET} (lognormal of median 400ms, sigma 0.6, assumed).",
+        f"{PRESET} (lognormal of median 330ms, sigma 0.9, near the VAD baseline of eot-bench: "
+        "56 % of pauses outlast 300ms, 22 % 600ms, 10 % 1s, 5 % 1.6s).",
     )
 
 

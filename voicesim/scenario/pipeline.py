@@ -66,8 +66,9 @@ Rates = Annotated[
 class SemanticEndpointing(Part):
     """A model reads or hears whether the caller has finished: then a short wait, else a long one.
 
-    The default of ``false_cut_offs`` is LiveKit's Turn Detector v1 on its eot-bench: 9.9 % at
-    300 ms and 4.5 % at 600 ms (https://huggingface.co/p99lab/turn-1).
+    The default of ``false_cut_offs`` is LiveKit's Turn Detector v1 on eot-bench: it cuts 9.9 % of
+    the pauses at 300 ms and 4.5 % at 600 ms, of which silence alone would cut those that last
+    longer, 55.6 % and 21.7 % (https://github.com/livekit/eot-bench).
     """
 
     kind: Literal["semantic"] = Field(default="semantic", description="By a model of turns.")
@@ -78,9 +79,9 @@ class SemanticEndpointing(Part):
         default=2.5, description="Silence waited for where it does not (s); default 2.5s."
     )
     false_cut_offs: Rates = Field(
-        default=[(0.3, 0.099), (0.6, 0.045)],
+        default=[(0.3, 0.18), (0.6, 0.21)],
         description="Share of pauses longer than `min` that are taken for the end: one number, "
-        "or [wait, share] pairs read at `min`; default 9.9 % at 300ms, 4.5 % at 600ms.",
+        "or [wait, share] pairs read at `min`; default 18 % at 300ms, 21 % at 600ms (LiveKit v1).",
     )
     late: Share = Field(
         default=0.1,

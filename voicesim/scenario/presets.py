@@ -20,7 +20,7 @@ _THINK: dict[str, Any] = {
 _CALM: dict[str, Any] = {
     "speech": {"lognormal": {"median": "1.9s", "sigma": 0.75}},
     "think": _THINK,
-    "pauses": {"share": 0.4, "longest": {"lognormal": {"median": "400ms", "sigma": 0.6}}},
+    "pauses": {"share": 0.4, "longest": {"lognormal": {"median": "330ms", "sigma": 0.9}}},
     "reply": {
         "sentences": {"poisson": {"mean": 2}},
         "sentence": {"lognormal": {"median": "3.2s", "sigma": 0.55}},
