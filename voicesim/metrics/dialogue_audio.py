@@ -27,15 +27,15 @@ def units(run: Played) -> pd.DataFrame:
     voiced = _omni(run)
     table = pd.concat([spoken, voiced], ignore_index=True) if len(voiced) else spoken
     table = table.sort_values(["answer", "unit", "stage"], ignore_index=True)
-    made = table["generated_s"].to_numpy()
-    rows = table["answer"].to_numpy()
-    starts = np.cumsum(made) - made
-    first = np.searchsorted(rows, rows)  # where the answer's rows begin
-    offset = starts - starts[first]
-    listened = np.maximum(record.answer_f[rows, of.A_LISTENED], 0.0)
+    made, rows = table["generated_s"].to_numpy(), table["answer"].to_numpy()
     fell_back = record.answer_i[rows, of.A_FELL_BACK] == 1
     silent = fell_back & (table["unit"].to_numpy() < 0)  # the omni pool's voice came too late
-    heard = np.where(silent, 0.0, np.clip(listened - offset, 0.0, made))
+    there = np.where(silent, 0.0, made)
+    starts = np.cumsum(there) - there
+    offset = starts - starts[np.searchsorted(rows, rows)]  # within the answer
+    live = record.answer_i[rows, of.A_OUTCOME] == of.PENDING  # it will be heard, for all we know
+    listened = record.answer_f[rows, np.where(live, of.A_RECEIVED, of.A_LISTENED)]
+    heard = np.clip(listened - offset, 0.0, there)
     table["heard_s"] = heard
     table["wasted_s"] = made - heard
     table.insert(1, "turn", run.turn[rows])

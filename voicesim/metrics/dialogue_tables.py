@@ -65,7 +65,7 @@ def turns(run: Played, units: pd.DataFrame) -> pd.DataFrame:
     tape, record = run.tape, run.record
     rows = tape.answer
     i, f = record.answer_i[rows], record.answer_f[rows]
-    spoke = f[:, of.A_SPEAK] >= 0.0
+    spoke = f[:, of.A_SPOKEN] >= 0.0
     heard = f[:, of.A_START] >= 0.0
     gaps, known = segments(run, rows)
     measured = i[:, of.A_CHUNKS] >= 2
@@ -184,8 +184,8 @@ def _talking_over(run: Played) -> tuple[np.ndarray, np.ndarray]:
     why = record.answer_i[tape.answer, of.A_INTERRUPT]
     follows = np.zeros(tape.turns, bool)
     follows[:-1] = run.call[1:] == run.call[:-1]
-    voice = np.roll(f[:, of.A_SPEAK], -1)  # the next turn's
-    silent = np.roll(f[:, of.A_SPOKEN], -1)
+    begun = np.where(tape.cut >= 0, tape.cut, tape.answer)  # the first answer to each turn
+    voice, silent = (np.roll(record.answer_f[begun, c], -1) for c in (of.A_SPEAK, of.A_SPOKEN))
     barged = (why == of.CALLER) & follows & (voice >= 0.0) & (f[:, of.A_STOPPED] >= 0.0)
     stop = np.where(barged, np.maximum(f[:, of.A_STOPPED] - voice, 0.0), np.nan)
     until = np.where(silent >= 0.0, np.minimum(f[:, of.A_STOPPED], silent), f[:, of.A_STOPPED])
