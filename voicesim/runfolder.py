@@ -6,12 +6,17 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 import voicesim
 from voicesim.study import StudyResult
 
 SUMMARY_SCHEMA = "voicesim-summary/1"
-TABLES = ("sessions", "streams", "chunks")
-FILES = ("summary.json", "scenario.yaml", "series.parquet", "replications.parquet", "peak.png")
+TABLES = ("sessions", "streams", "chunks", "units")
+FILES = (
+    "summary.json", "scenario.yaml", "series.parquet", "replications.parquet", "peak.png",
+    "waterfall.png", "turns.parquet",
+)  # fmt: skip
 
 
 class FolderError(ValueError):
@@ -79,6 +84,18 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def in_one_file(folder: Path, name: str) -> None:
+    """The parts of a table, NAME/*.parquet, as one file NAME.parquet; nothing if there are none."""
+    parts = sorted((folder / name).glob("*.parquet"))
+    if not parts:
+        return
+    schema = pq.read_schema(parts[0])
+    with pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd") as file:
+        for part in parts:
+            file.write_table(pq.read_table(part).cast(schema))
+    shutil.rmtree(folder / name)
+
+
 def write_results(result: StudyResult, folder: Path) -> None:
     """summary.json, the resolved scenario and the series; the tables are there already."""
     summary = {
@@ -92,5 +109,6 @@ def write_results(result: StudyResult, folder: Path) -> None:
     text = json.dumps(summary, indent=2, allow_nan=False)
     (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
     (folder / "scenario.yaml").write_bytes(result.file.resolved_yaml())
+    in_one_file(folder, "turns")
     for name, table in (("series", result.series), ("replications", result.replications)):
         table.to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")

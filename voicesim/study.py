@@ -17,9 +17,13 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
-from voicesim.metrics import fleet, tables, warmup
+from voicesim.metrics import dialogue_context, dialogue_study, fleet, tables, warmup
 from voicesim.metrics import summary as metrics
+from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
+from voicesim.metrics.dialogue_terms import terms
 from voicesim.scenario import ScenarioFile
+from voicesim.session.build import dialogue_spec
+from voicesim.session.play import simulate_dialogue
 from voicesim.simulation import Run, simulate
 
 
@@ -49,6 +53,11 @@ class StudyResult:
     outcomes: list[Outcome] = field(default_factory=list)
     complete: bool = False
     notes: Sequence[str] = ()
+
+    @property
+    def of_dialogues(self) -> bool:
+        """Is it a study of whole calls?"""
+        return self.file.variants[self.file.baseline].dialogue is not None
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -124,6 +133,7 @@ class StudyResult:
             "seed": base.seed,
             "warnings": warnings,
             "assumptions": [*self.notes, *assumptions(base)],
+            **({} if base.dialogue is None else dialogue_context.context(terms(base))),
         }
 
 
@@ -165,7 +175,7 @@ def run_study(
             whole = file.variants[piece.variant]
             held = parts[piece.variant, piece.replication]
             held.append(piece)
-            if len(held) < len(whole.cluster.pools):
+            if len(held) < len(whole.apart()):
                 continue
             outcome = outcome_of(parts.pop((piece.variant, piece.replication)), whole)
             result.outcomes.append(outcome)
@@ -206,6 +216,8 @@ def job(
     engine: str,
 ) -> Piece:
     """One run of one pool, its tables written to ``folder``."""
+    if scenario.dialogue is not None:
+        return _dialogue_job(scenario, variant, replication, folder, chunks, engine)
     run = simulate(scenario, replication, engine, record_chunks=chunks)
     part = fleet.part_of(run)
     if folder is not None:
@@ -226,6 +238,23 @@ def job(
     if scenario.slice == (0.0, 1.0):  # the only pool: the numbers are made here, in parallel
         piece.outcome, piece.part = outcome_of([piece], scenario), None
     return piece
+
+
+def _dialogue_job(
+    scenario: Any, variant: str, replication: int, folder: Path | None, chunks: bool, engine: str
+) -> Piece:
+    """``job`` of a scenario of dialogues: all its pools are one run."""
+    run = simulate_dialogue(scenario, replication, engine, record_chunks=chunks)
+    made = dialogue_study.tables_of(run)
+    if folder is not None:
+        for name, table in dialogue_study.written(run, made, chunks).items():
+            write_table(table, folder, name, variant, replication, scenario)
+    warnings = dialogue_study.warnings_of(run, variant)
+    outcome = Outcome(
+        variant, replication, dialogue_metrics(made), dialogue_study.series_of(run, made),
+        warnings, run.events, callers(run.tape),
+    )  # fmt: skip
+    return Piece(variant, replication, None, outcome, warnings, run.events, outcome.callers)
 
 
 def _in_process(*asked: Any) -> Piece:
@@ -266,9 +295,10 @@ def _steady_clean(parts: Sequence[fleet.Part], whole: Any) -> tuple[float, float
 
 def _stem(variant: str, replication: int, scenario: Any) -> str:
     """Name of a run's tables; of several pools each has its own."""
+    if scenario.slice == (0.0, 1.0):
+        return f"{variant}-{replication}"
     (pool,) = scenario.cluster.pools
-    alone = scenario.slice == (0.0, 1.0)
-    return f"{variant}-{replication}" + ("" if alone else f"-{pool}")
+    return f"{variant}-{replication}-{pool}"
 
 
 def callers(tape: Any) -> str:
@@ -304,7 +334,8 @@ def write_table(
             small[column] = small[column].astype(np.float32)
     small.insert(0, "variant", variant)
     small.insert(1, "replication", np.int32(replication))
-    small.insert(2, "pool", next(iter(scenario.cluster.pools)))
+    if scenario.dialogue is None:
+        small.insert(2, "pool", next(iter(scenario.cluster.pools)))
     target = folder / name
     target.mkdir(parents=True, exist_ok=True)
     path = target / f"{_stem(variant, replication, scenario)}.parquet"
@@ -359,6 +390,8 @@ def merged(warnings: Iterable[tuple[str, float]]) -> list[str]:
 
 def assumptions(scenario: Any) -> list[str]:
     """What the model takes for granted in this scenario."""
+    if scenario.dialogue is not None:
+        return dialogue_assumptions(scenario)
     pools = scenario.cluster.pools.values()
     found = [
         *dict.fromkeys(
@@ -375,3 +408,16 @@ def assumptions(scenario: Any) -> list[str]:
             "decoder and codec on one GPU stretch each other by the profile's fixed factors"
         )
     return found
+
+
+def dialogue_assumptions(scenario: Any) -> list[str]:
+    """What the model takes for granted in a scenario of dialogues."""
+    engines = (pool.engine for pool in scenario.cluster.pools.values() if hasattr(pool, "engine"))
+    return [
+        *dict.fromkeys(
+            f"step times from profile {engine.profile} (see its origins and intervals)"
+            for engine in engines
+        ),
+        "one-way network jitter is gamma distributed of shape 2; packets keep their order",
+        *dialogue_context.assumptions(terms(scenario), dialogue_spec(scenario)),
+    ]

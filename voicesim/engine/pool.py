@@ -308,9 +308,9 @@ class Pool:
 
 
 class PoolEnvironment(simpy.Environment):
-    """A SimPy environment in which a pool lives beside ordinary processes."""
+    """A SimPy environment in which a pool (or a dialogue's) lives beside ordinary processes."""
 
-    def __init__(self, pool: Pool):
+    def __init__(self, pool: Any):
         super().__init__()
         self.pool = pool
 

@@ -20,13 +20,16 @@ import numpy as np
 import voicesim
 from voicesim.engine.layout import B_LIVE
 from voicesim.files import write_whole
-from voicesim.metrics import fleet, warmup
+from voicesim.metrics import dialogue_study, fleet, warmup
+from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
 from voicesim.scenario import Scenario
 from voicesim.scenario.cluster import Pool
+from voicesim.session.play import simulate_dialogue
+from voicesim.session.record import D_LIVE
 from voicesim.simulation import Run, simulate
 from voicesim.study import callers, warnings_of
 
-MODEL_PARTS = ("engine", "listener", "metrics", "policy", "scenario", "workload")
+MODEL_PARTS = ("engine", "listener", "metrics", "policy", "scenario", "session", "workload")
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ def play(job: Job) -> dict[str, Any]:
 
     callers: see ``study.callers``.
     """
+    if job.scenario.dialogue is not None:
+        return _kept_form(_dialogue(job))
     whole, runs = runs_of(job)
     result = {
         "metrics": fleet.metrics_of([fleet.part_of(run) for run in runs], whole),
@@ -77,7 +82,25 @@ def play(job: Job) -> dict[str, Any]:
         "live": live_of(runs),
         "events": sum(int(run.record.counters.get("events", 0)) for run in runs),
     }
-    return dict(json.loads(json.dumps(result, allow_nan=False)))  # as a kept run is read
+    return _kept_form(result)
+
+
+def _kept_form(result: dict[str, Any]) -> dict[str, Any]:
+    """As a kept run is read."""
+    return dict(json.loads(json.dumps(result, allow_nan=False)))
+
+
+def _dialogue(job: Job) -> dict[str, Any]:
+    """``play`` of a scenario of dialogues."""
+    run = simulate_dialogue(ready(job), job.replication)
+    spec, live = run.spec, run.record.series[:, D_LIVE]
+    return {
+        "metrics": dialogue_metrics(dialogue_study.tables_of(run)),
+        "warnings": dialogue_study.warnings_of(run, job.variant),
+        "callers": callers(run.tape),
+        "live": warmup.thinned(live, spec.resolution, spec.horizon),
+        "events": run.events,
+    }
 
 
 def runs_of(job: Job, watch: bool = False) -> tuple[Scenario, list[Run]]:

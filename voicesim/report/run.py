@@ -16,6 +16,8 @@ from voicesim.experiment.backends import WorkerDied, refuse
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.tables import elsewhere
 from voicesim.policy.python import PolicyError
+from voicesim.report.dialogue_figure import waterfall_figure
+from voicesim.report.dialogue_table import print_dialogues
 from voicesim.report.figure import peak_figure
 from voicesim.report.table import print_report
 from voicesim.runfolder import FolderError, RunFolder, write_results
@@ -89,7 +91,7 @@ def play_and_show(
     if as_json:
         print((target / "summary.json").read_text(encoding="utf-8"), end="")
     else:
-        print_report(result.summary, result.context, console, result.pools)
+        show(result, console)
     did = "replaced the run in" if folder.replaces else "wrote"
     if not as_json:
         console.print(f"{did} {shown}/ (summary.json, scenario.yaml, peak.png, tables in Parquet)")
@@ -115,13 +117,27 @@ def play(
         result.notes = notes
         if folder is not None:
             write_results(result, folder.path)
-            peak = folder.path / "peak.png"
-            peak_figure(result.series, result.summary, result.context, peak)
+            draw(result, folder.path)
     except BaseException:
         if folder is not None:
             folder.discard()
         raise
     return result
+
+
+def show(result: StudyResult, console: Console) -> None:
+    """The table of a study, of whichever kind."""
+    if result.of_dialogues:
+        print_dialogues(result.summary, result.context, console)
+    else:
+        print_report(result.summary, result.context, console, result.pools)
+
+
+def draw(result: StudyResult, folder: Path) -> None:
+    """The figures of a study, of whichever kind."""
+    peak_figure(result.series, result.summary, result.context, folder / "peak.png")
+    if result.of_dialogues:
+        waterfall_figure(result.summary, result.context, folder / "waterfall.png")
 
 
 def _say_what_is_missing(result: StudyResult, target: Path) -> None:

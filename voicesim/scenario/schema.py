@@ -20,6 +20,7 @@ from .errors import tag_of
 from .part import Part
 from .pipeline import Pipeline
 from .policies import Policies
+from .prices import Prices
 from .units import Duration, PositiveDuration, Seed, UpTo10K
 from .workload import Workload
 
@@ -124,6 +125,11 @@ class Scenario(Part):
         "least_streams.",
     )  # fmt: skip
     slo: Slo = Field(default=Slo(), description="When a call is clean; default 1s and 100ms.")
+    prices: Prices | None = Field(
+        default=None,
+        description="What cards, bought stages and the network cost, for dialogues; default: the "
+        "cards at their `price`.",
+    )
     alarms: list[Alarm] = Field(default_factory=list, description="Signals to watch; default none.")
     series: Series = Field(default=Series(), description="Time series; default one point a second.")
 
@@ -136,6 +142,7 @@ class Scenario(Part):
         data: dict[str, Any] = handler(self)
         if self.dialogue is None:
             data.pop("pipeline", None)
+            data.pop("prices", None)
             for name in ("uplink", "capture"):
                 data.get("listener", {}).pop(name, None)
         elif not any(pool.engine.prefix_caching for pool in self.cluster.of("llm").values()):
@@ -175,7 +182,7 @@ class Scenario(Part):
         Pools share neither callers nor cards nor policies that remember, so they can be played
         one by one, in any order; ``checks`` refuses what would couple them.
         """
-        if len(self.cluster.pools) == 1:
+        if len(self.cluster.pools) == 1 or self.dialogue is not None:
             return [self]
         found, low = [], 0.0
         pools = self.cluster.of("tts")

@@ -183,6 +183,11 @@ class Dialogue:
         """Simulated time of the last event or bound (s)."""
         return float(self.E[lay.E_NOW])
 
+    @property
+    def events(self) -> int:
+        """Events played so far."""
+        return int(self.J[lay.J_EVENTS])
+
     def advance(self, until: float) -> None:
         """Play every event up to and including ``until`` (s)."""
         while run(*self._arenas, until) == lay.GROW:

@@ -1,0 +1,103 @@
+"""What a study keeps of a run of dialogues: its tables, its warnings, its series."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from voicesim.metrics.dialogue import Tables
+from voicesim.metrics.dialogue_run import Played
+from voicesim.metrics.dialogue_tables import series
+from voicesim.metrics.dialogue_terms import terms
+from voicesim.session import record as of
+from voicesim.session.play import DialogueRun
+from voicesim.simulation import profile_of
+from voicesim.workload.arrivals import rate_at
+
+
+def tables_of(run: DialogueRun) -> Tables:
+    """The run with its tables."""
+    return Tables(Played(terms(run.scenario), run.spec, run.tape, run.record))
+
+
+def series_of(run: DialogueRun, tables: Tables) -> pd.DataFrame:
+    """Time series of a run, one row per bin (voicesim.metrics.dialogue_tables.series)."""
+    scenario = run.scenario
+    t = np.arange(run.spec.bins) * run.spec.resolution
+    offered = np.asarray(rate_at(scenario.workload.arrivals, t), float)
+    return series(tables.run, np.where(t < scenario.horizon, offered, 0.0))
+
+
+def chunks_of(run: DialogueRun, tables: Tables) -> pd.DataFrame:
+    """One row per chunk that left for a caller: sent, arrived, out of the client's code (s)."""
+    i, f = run.record.chunk_i, run.record.chunk_f
+    turn = tables.run.turn[i[:, of.K_ANSWER]]
+    call = tables.run.call[turn]
+    return pd.DataFrame(
+        {
+            "session": call,
+            "turn": turn - run.tape.first[call],
+            "answer": i[:, of.K_ANSWER],
+            "chunk": i[:, of.K_INDEX],
+            "sent_s": f[:, of.K_SENT],
+            "arrived_s": f[:, of.K_ARRIVED],
+            "heard_s": f[:, of.K_HEARD],
+            "audio_s": f[:, of.K_AUDIO],
+        }
+    ).sort_values(["answer", "chunk"], ignore_index=True)
+
+
+def warnings_of(run: DialogueRun, variant: str) -> list[tuple[str, float]]:
+    """What a reader must know before trusting this run (see voicesim.study.warnings_of)."""
+    found: list[tuple[str, float]] = []
+    tape, record = run.tape, run.record
+    number = 0
+    for role, prompt, tokens in (
+        ("llm", tape.prompt, tape.reply),
+        ("tts", tape.unit_prompt, tape.unit_tokens),
+        ("omni", tape.omni_prompt, tape.omni_tokens),
+    ):
+        for name, pool in run.scenario.cluster.of(role).items():
+            counters = record.pools[number].counters
+            number += 1
+            if counters["steps"] == 0:
+                continue
+            profile = profile_of(pool)
+            if profile.range is None:
+                text = (
+                    f"{variant}: {name}: profile {profile.name} does not say where it was measured"
+                )
+                found.append((text, 0))
+                continue
+            reached = (
+                ("steps of up to {:g} streams", counters["max_batch"], profile.range.batch[1]),
+                ("prompts of up to {:g} tokens", prompt.max(initial=0),
+                 profile.range.prefill_tokens[1]),
+                ("contexts of up to {:g} tokens", (prompt.max(initial=0) + tokens.max(initial=0)),
+                 profile.range.context_tokens[1]),
+            )  # fmt: skip
+            found += [
+                (f"{variant}: {name}: {what} are beyond what {profile.name} was measured at "
+                 f"({limit:g})", float(most))
+                for what, most, limit in reached
+                if most > limit
+            ]  # fmt: skip
+    if tape.clipped:
+        found.append((f"{variant}: {{:g}} answers or units were cut to engine.max_tokens",
+                      tape.clipped))  # fmt: skip
+    live = int((record.call_i[:, of.Q_OUTCOME] == of.PENDING).sum())
+    if live:
+        drain = run.scenario.drain
+        text = (
+            f"{variant}: {{:g}} calls were still live {drain:g} s after the horizon, when it ended"
+        )
+        found.append((text, live))
+    return found
+
+
+def written(run: DialogueRun, tables: Tables, chunks: bool) -> dict[str, Any]:
+    """The tables that go into the run's folder, by name."""
+    found = {"sessions": tables.sessions, "turns": tables.turns, "units": tables.units}
+    if chunks:
+        found["chunks"] = chunks_of(run, tables)
+    return found
