@@ -21,6 +21,7 @@ _SOURCES = (
     *sorted(Path(__file__).parent.glob("*.py")),
     _PACKAGE / "engine" / "layout.py",
     _PACKAGE / "engine" / "cost.py",
+    _PACKAGE / "engine" / "kinds.py",
     _PACKAGE / "engine" / "spec.py",
     _PACKAGE / "listener" / "player.py",
     _PACKAGE / "policy" / "admission.py",
