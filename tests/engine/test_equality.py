@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.engine.worlds import differences, random_world, step_cost
 from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
+from voicesim.engine.kinds import ENGINES
 from voicesim.engine.pool import Pool, PoolEnvironment, record
 from voicesim.engine.reference import run_reference
 
@@ -81,7 +82,14 @@ def test_a_wrong_step_cost_is_caught():
 def test_the_worlds_have_it_all():
     """Equality would prove little if the worlds lacked what a rule is about."""
     seen = {"closed": 0, "failed": 0, "preempted": 0, "codec": 0, "noise": 0, "abandoned": 0}
-    for seed in range(200):
+    seen |= {"kept": 0, "left open": 0, "refused by the engine": 0}
+    kinds = {
+        (kind, what): 0
+        for kind in ENGINES
+        for what in ("overlap", "prefix", "closed", "preempted", "preempted, overlap")
+        if not (kind == "trtllm_no_evict" and "preempted" in what)  # never
+    }
+    for seed in range(1200):
         spec, tape = random_world(seed)
         pool = Pool(spec, tape)
         pool.advance(spec.end)
@@ -92,4 +100,19 @@ def test_the_worlds_have_it_all():
         seen["codec"] += run.counters["codec_batches"] > 0
         seen["noise"] += spec.noise is not None
         seen["abandoned"] += bool((run.utterance_i[:, at.R_OUTCOME] == at.ABANDONED).any())
-    assert min(seen.values()) >= 15, seen
+        preempted = run.counters["preemptions"] > 0
+        seen["kept"] += spec.keep_hashes and preempted
+        seen["left open"] += spec.left_open > 0
+        refused = bool((run.utterance_i[:, at.R_OUTCOME] == at.REFUSED).any())
+        seen["refused by the engine"] += spec.admission == 0 and refused
+        for what, is_there in (
+            ("overlap", spec.overlap),
+            ("prefix", run.counters["cached_tokens"] > 0),
+            ("closed", tape.closed),
+            ("preempted", preempted),
+            ("preempted, overlap", preempted and spec.overlap),
+        ):
+            if (ENGINES[spec.kind], what) in kinds:
+                kinds[ENGINES[spec.kind], what] += bool(is_there)
+    assert min(seen.values()) >= 50, seen
+    assert min(kinds.values()) >= 12, kinds

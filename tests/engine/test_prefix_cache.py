@@ -71,7 +71,9 @@ def test_every_prompt_token_is_computed_or_hit():
     """Without preemption, over random worlds: computed + hit = prompts of those who started."""
     seen = hits = 0
     for seed in range(60):
-        spec, tape = random_world(seed, may_close=False, blocks=1 << 30, admission=0)
+        spec, tape = random_world(
+            seed, may_close=False, blocks=1 << 30, admission=0, max_engine_queue=1 << 40
+        )
         tape.patience[:] = np.inf
         spec = PoolSpec(**{**vars(spec), "end": 400.0})
         r = run_reference(spec, tape)

@@ -6,6 +6,7 @@ import numpy as np
 
 from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
+from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG, VLLM
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import CodecSpec, PoolSpec
 from voicesim.workload.tape import Tape
@@ -137,7 +138,46 @@ def random_world(seed: int, may_close: bool = True, **fixed) -> tuple[PoolSpec, 
             np.tile(column, 20) for column in (tokens, prompt, think, patience)
         )
     tape = tape_of(arrival, tokens, prompt, think, patience, first, closed)
-    return dataclasses.replace(spec, **fixed), tape
+    spec = dataclasses.replace(spec, **(random_kind(seed, tape, tight) | fixed))
+    if spec.kind == SGLANG and spec.conservativeness == 0.05:  # as long as declared
+        tape = dataclasses.replace(tape, tokens=np.full_like(tape.tokens, tape.tokens.max()))
+    return spec, tape
+
+
+def random_kind(seed: int, tape: Tape, tight: int) -> dict:
+    """An engine kind with its knobs; tight: blocks of the longest stream.
+
+    Half of the worlds are vLLM V1's; the KV cache of the others is more often scarce, and a pool
+    that reserves what is declared gets room for it.
+    """
+    rng = np.random.default_rng((seed, 1))
+
+    def one_of(*values):
+        return values[int(rng.integers(len(values)))]
+
+    kind = int(one_of(VLLM, VLLM, VLLM, VLLM, SGLANG, SGLANG, NO_EVICT, MAX_UTILIZATION,
+                      DECODE_FIRST, DECODE_FIRST))  # fmt: skip
+    knobs = dict(
+        kind=kind,
+        max_new=int(tape.tokens.max()) + int(one_of(0, 0, 10, 100)),
+        max_engine_queue=int(one_of(1 << 40, 1 << 40, 1, 5)),
+        mixed_chunk=bool(one_of(0, 0, 1)),
+        conservativeness=one_of(1.0, 0.3, 2.0),
+        interleave=int(one_of(0, 1, 6)),
+        keep_hashes=kind != SGLANG and bool(one_of(0, 1)),
+        left_open=one_of(0.0, 0.0, 0.3),
+        idle_timeout=one_of(0.05, 1.0, np.inf),
+    )
+    if kind != VLLM and rng.random() < 0.7:
+        knobs["blocks"] = tight + int(one_of(2, tight // 2, 30)) + (100 if kind == NO_EVICT else 0)
+    if kind == SGLANG and rng.random() < 0.5:  # reserves too little for what comes
+        knobs |= {"conservativeness": 0.05, "max_new": int(tape.tokens.max())}
+        knobs |= {"blocks": 2 * tight, "max_engine_queue": 1 << 40, "admission": 0}
+    if rng.random() < 0.2:
+        knobs["block_size"] = 1
+        if "blocks" in knobs:
+            knobs["blocks"] *= 8
+    return knobs
 
 
 def differences(a: RunRecord, b: RunRecord) -> list[str]:

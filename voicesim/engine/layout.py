@@ -42,7 +42,8 @@ def _columns(names: str) -> tuple[int, ...]:
     K_NOW, K_TOKEN_AUDIO, K_HORIZON, K_WARMUP, K_AUDIBLE, K_DELAY, K_PREBUFFER, K_REBUFFER,
     K_MAX_WAIT, K_MAX_QUEUE, K_GATHER, K_DECODE_SLOW, K_CODEC_SLOW, K_DEADLINE, K_LEAD,
     K_BACKOFF, K_FACTOR, K_RESOLUTION, K_NEXT_SAMPLE, K_FIRST_STALL, K_ASKED_AT,
-) = range(33)  # fmt: skip
+    K_RATIO, K_LEFT_OPEN, K_IDLE,
+) = range(36)  # fmt: skip
 N_FLOAT_HEADER = 40
 # float offsets live in the int header too
 (
@@ -51,6 +52,11 @@ N_FLOAT_HEADER = 40
 ) = range(80, 92)  # fmt: skip
 # a stage of a dialogue: streams have chunk ends of their own; what leaves goes to an outbox
 H_OWN_CHUNKS, H_MESSAGES, H_OUTBOX, O_ENDS, O_OUTBOX = range(92, 97)
+# rules of the engine kinds: kind, max_new_tokens declared, waiting at most, decode steps between
+# prompts, mixed steps, hashes kept, sessions left open, room that an arena must have left
+(
+    H_KIND, H_MAXNEW, H_MAXWAIT, H_INTERLEAVE, H_MIXES, H_KEEP, H_LEAVES_OPEN, H_ROOM,
+) = range(97, 105)  # fmt: skip
 N_INT_HEADER = 112
 
 # --- stream rows ------------------------------------------------------------------------------
@@ -58,9 +64,9 @@ N_INT_HEADER = 112
     S_STATE, S_UTT, S_ENGINE, S_PROMPT, S_TOKENS, S_GEN, S_COMPUTED, S_PLANNED, S_OFF, S_DUE,
     S_READY, S_SENT, S_READY_TOK, S_SENT_TOK, S_NEXT, S_PREV, S_BNEXT, S_BPREV, S_BUCKET,
     S_QNEXT, S_QPREV, S_INQ, S_ACTIVE, S_SEQ, S_ATTEMPTS, S_ABORT, S_PREEMPTS, S_MODE, S_STALLS,
-    S_AUDIBLE, S_ONCE, S_SHARED, S_HIT,
-) = range(33)  # fmt: skip
-NSI = 33
+    S_AUDIBLE, S_ONCE, S_SHARED, S_HIT, S_KEPT, S_MARK, S_LEFT,
+) = range(36)  # fmt: skip
+NSI = 36
 (
     X_PLAY_END, X_HELD, X_SINCE, X_FIRST, X_LAST, X_RECEIVED, X_STALL, X_STALL_MAX, X_A, X_C,
     X_PACE, X_REQUEST, X_ADMIT, X_START, X_READY_AT, X_ENQUEUED, X_DEADLINE, X_LOST, X_AUDIO,
@@ -76,14 +82,15 @@ FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED 
     E_RUN_HEAD, E_RUN_TAIL, E_RUNNING, E_WAIT_HEAD, E_WAIT_TAIL, E_WAITING, E_DECODING, E_CONTEXT,
     E_FREE, E_STEP, E_STEPPING, E_PARTIAL, E_KICK, E_CHUNKS, E_ABORTS, E_Q_HEAD, E_Q_TAIL, E_QUEUED,
     E_BUSY, E_ACTIVE, E_FIRST_PREFILL, E_CODEC_DONE, E_CODEC_ROWS, E_GAUGE,
-    E_PHASE, E_CACHED, E_REFS,
-) = range(27)  # fmt: skip
-NEI = 28
+    E_PHASE, E_CACHED, E_REFS, E_STEPS, E_PAUSED, E_FULL, E_SINCE, E_TAKEN,
+) = range(32)  # fmt: skip
+NEI = 32
 (
     G_END, G_START, G_REM, G_SINCE, G_SLOW, G_GPU, G_HOST, G_GATHER, G_KICK, G_BUSY_GPU,
     G_BUSY_HOST, G_BUSY_CODEC, G_STRETCH, G_LAG, G_BOUNDARY, G_SOLO, G_LIVE_SINCE, G_LIVE_AREA,
-) = range(18)  # fmt: skip
-NGF = 18
+    G_RATIO,
+) = range(19)  # fmt: skip
+NGF = 19
 
 # --- codec workers ----------------------------------------------------------------------------
 W_ROWS = 0
@@ -137,14 +144,14 @@ N_COARSE = OCTAVES * COARSE_PER_OCTAVE
 
 # event kinds, in the order in which ties are broken
 CODEC_END, STEP_END, GATHER_END, TIMER, ARRIVAL, KICK = range(6)
-# timer kinds (payload = kind << 40 | utterance)
-T_START, T_RETRY, T_DEADLINE, T_PATIENCE = range(4)
+# timer kinds (payload = kind << 40 | utterance; of T_IDLE the stream's row)
+T_START, T_RETRY, T_DEADLINE, T_PATIENCE, T_IDLE = range(5)
 
 # what a call of the kernel returns
 REACHED, DECIDE, GROW, STUCK = range(4)
 
 # purposes of the counter hash
-P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE = 101, 102, 103, 104
+P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE, P_LEFT_OPEN = 101, 102, 103, 104, 105
 
 
 def quantile_edges(per_octave: int) -> np.ndarray:

@@ -14,6 +14,7 @@ import simpy
 from simpy.core import EmptySchedule
 from simpy.events import NORMAL, URGENT
 
+from voicesim.engine import kinds
 from voicesim.engine import layout as at
 from voicesim.engine.kernel.loop import ROOM_CHECK, run, set_open
 from voicesim.engine.record import RunRecord
@@ -77,7 +78,8 @@ class Pool:
         ring = 64
         while ring < max(spec.schedule) + 2 and ring < 512:
             ring *= 2
-        margin = ROOM_CHECK * (spec.max_num_seqs + cap + 8)
+        timers = 2 if spec.left_open > 0.0 else 1  # a stream that ends may set: think, idle timeout
+        margin = ROOM_CHECK * (timers * spec.max_num_seqs + cap + 8)
         utterances = len(tape.tokens)
         self._rows = {
             "slots": 2 * margin + min(utterances, 1 << 13),
@@ -103,7 +105,7 @@ class Pool:
         self.I = np.zeros(at.N_INT_HEADER, np.int64)
         self.F = np.zeros(at.N_FLOAT_HEADER)
         self._allocate(dict(self._rows))
-        self._write_header(ring, leaves, workers, cap)
+        self._write_header(ring, leaves, workers, cap, margin)
         self._write_tape(0)
         self._free_slots(0)
         self.view = PoolView(self)
@@ -146,7 +148,7 @@ class Pool:
                     return arena[start : start + n * width].reshape(n, width)
         raise KeyError(entry)
 
-    def _write_header(self, ring: int, leaves: int, workers: int, cap: int) -> None:
+    def _write_header(self, ring: int, leaves: int, workers: int, cap: int, room: int) -> None:
         s, I, F = self.spec, self.I, self.F
         codec = s.codec
         for entry, value in (
@@ -166,6 +168,9 @@ class Pool:
             (at.H_OWN_CHUNKS, self.tape.ends is not None), (at.H_MESSAGES, s.stage),
             (at.H_GQ_HEAD, -1), (at.H_GQ_TAIL, -1), (at.H_DECISION, -1),
             (at.H_NEXT_UTT, self.tape.callers if self.tape.closed else 0),
+            (at.H_KIND, s.kind), (at.H_MAXNEW, s.max_new), (at.H_MAXWAIT, s.max_engine_queue),
+            (at.H_INTERLEAVE, s.interleave), (at.H_MIXES, kinds.mixes(s.kind, s.mixed_chunk)),
+            (at.H_KEEP, s.keep_hashes), (at.H_LEAVES_OPEN, s.left_open > 0.0), (at.H_ROOM, room),
         ):  # fmt: skip
             I[entry] = int(value)
         for entry, number in (
@@ -176,6 +181,8 @@ class Pool:
             (at.K_CODEC_SLOW, s.codec_slowdown), (at.K_DEADLINE, s.deadline), (at.K_LEAD, s.lead),
             (at.K_BACKOFF, s.backoff), (at.K_FACTOR, s.factor), (at.K_RESOLUTION, s.resolution),
             (at.K_FIRST_STALL, NEVER), (at.K_ASKED_AT, -1.0),
+            (at.K_RATIO, kinds.first_ratio(s.conservativeness)), (at.K_LEFT_OPEN, s.left_open),
+            (at.K_IDLE, s.idle_timeout),
         ):  # fmt: skip
             F[entry] = number
         F[at.K_MEMORY : at.K_OVERLAP + 1] = s.step.params
@@ -197,6 +204,7 @@ class Pool:
         floats = self.section(at.OF_ENGINE)
         floats[:, at.G_GATHER] = NEVER
         floats[:, at.G_STRETCH] = 1.0
+        floats[:, at.G_RATIO] = kinds.first_ratio(s.conservativeness)
         self._write_tree(leaves)
 
     def _write_tree(self, leaves: int) -> None:
@@ -244,7 +252,7 @@ class Pool:
     def _grow(self) -> None:
         """Make room where the kernel found too little of it (see room in kernel/loop.py)."""
         I, rows = self.I, dict(self._rows)
-        margin = ROOM_CHECK * int(I[at.H_MAX_SEQS] + I[at.H_CAP] + 8)
+        margin = int(I[at.H_ROOM])
         slots, utterances = rows["slots"], rows["utterances"]
         if I[at.H_FREE_SLOTS] < margin:
             rows["slots"] = 2 * slots + margin

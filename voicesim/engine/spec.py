@@ -55,6 +55,12 @@ class PoolSpec:
     schedule: tokens per chunk (first, ramp..., steady; the last one repeats).
     blocks: usable KV blocks per engine.  prefix: tokens that all prompts begin with and whose KV
     blocks are kept for the next stream (whole blocks only; every prompt is longer); 0: none.
+    kind: index into kinds.ENGINES.  max_new: tokens that every request declares to take at most.
+    max_engine_queue: waiting streams beyond which the engine refuses.  mixed_chunk,
+    conservativeness: SGLang's.  interleave: decode steps after which decode_first lets prompts in
+    (0: only when nobody decodes).  keep_hashes: a preempted stream finds again what nobody has
+    overwritten of its blocks.  left_open: share of the streams whose KV stays after their end,
+    until idle_timeout (s).
     noise: float64[4096] inverse CDF of the step noise, or None.  jitter: float64[4096] inverse
     CDF of the extra one-way delay (s).
     decode_slowdown, codec_slowdown: how many times longer each takes while the other runs.
@@ -75,6 +81,15 @@ class PoolSpec:
     reserve: bool = True
     prefix: int = 0
     overlap: bool = False
+    kind: int = 0
+    max_new: int = 4096
+    max_engine_queue: int = 1 << 40
+    mixed_chunk: bool = False
+    conservativeness: float = 1.0
+    interleave: int = 0
+    keep_hashes: bool = False
+    left_open: float = 0.0
+    idle_timeout: float = INF
     noise: np.ndarray | None = None
     jitter: np.ndarray = field(default_factory=lambda: np.zeros(4096))
     decode_slowdown: float = 1.0

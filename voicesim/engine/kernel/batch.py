@@ -1,25 +1,36 @@
-"""Continuous batching: what a step boundary of one engine does (vLLM V1's scheduler).
+"""Continuous batching: what a step boundary of one engine does.
 
 Streams that decode advance in lockstep, one token a step, so nothing is touched that does not
 change: a stream is found again only at the step that fills its next chunk (a ring of buckets by
-step number), and the KV blocks that a step takes are counted by residue of the step number.
+step number), and the KV blocks that a step takes are counted by residue of the step number.  The
+step number E_STEP is the clock of the lockstep: it stands still in a step of prompts alone.
+
+The kinds of engine differ in ``admits``, ``first_in_line``, ``requeue``, ``victim`` and
+``prompts_due``, which ``begin_step`` asks where prompts have steps of their own.
 """
 
+from voicesim.engine import kinds
 from voicesim.engine.kernel.codec import chunk_ready, chunk_tokens, dispatch, observed, reshare
 from voicesim.engine.kernel.jit import adopt, compiled
-from voicesim.engine.kernel.lists import append, prepend, remove
+from voicesim.engine.kernel.lists import append, prepend, push_timer, remove
 from voicesim.engine.kernel.schedule import (
     compute_at,
     gpu_seconds,
     host_seconds,
     step_seconds,
 )
-from voicesim.engine.kernel.session import maybe_free
+from voicesim.engine.kernel.session import free_row, maybe_free, touch, uniform
+from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG
 from voicesim.engine.layout import *
 from voicesim.workload import rng
 
 hash_key = adopt(rng.hash_key)
 table_index = adopt(rng.table_index)
+holds_whole = adopt(kinds.holds_whole)
+declared = adopt(kinds.declared)
+future = adopt(kinds.future)
+next_ratio = adopt(kinds.next_ratio)
+ratio_after_retraction = adopt(kinds.ratio_after_retraction)
 
 
 @compiled
@@ -113,7 +124,10 @@ def join_lockstep(I, g, s):
 
 @compiled
 def leave_lockstep(I, g, s):
-    """Take a decoding stream out of the sums; its generated tokens are written down."""
+    """Take a decoding stream out of the sums; its generated tokens are written down.
+
+    Returns the tokens whose blocks it holds.
+    """
     o = I[O_STREAM] + s * NSI
     e = I[O_ENGINE] + g * NEI
     I[o + S_GEN] = I[e + E_STEP] - I[o + S_OFF]
@@ -121,7 +135,41 @@ def leave_lockstep(I, g, s):
     computed = I[o + S_PROMPT] + I[o + S_GEN] - 1
     I[e + E_CONTEXT] -= computed
     I[I[O_NEED] + g * I[H_BLOCK] + residue(I, o)] -= 1
-    release(I, g, s, computed)
+    return computed
+
+
+@compiled
+def finish(F, I, g, s, t):
+    """A stream that has all its tokens leaves the engine; what it held is free, unless its caller
+    left the session open (vLLM's streaming input: the KV stays until the idle timeout)."""
+    o = I[O_STREAM] + s * NSI
+    computed = leave_lockstep(I, g, s)
+    leave_running(I, g, s)
+    I[o + S_STATE] = GENERATED
+    left_open = I[H_LEAVES_OPEN] != 0 and I[o + S_ABORT] == 0
+    if left_open and uniform(I, P_LEFT_OPEN, I[o + S_UTT], 0) < F[K_LEFT_OPEN]:
+        if F[K_IDLE] < 1e300:
+            I[o + S_LEFT] = 1
+            push_timer(F, I, t + F[K_IDLE], T_IDLE, s)
+    else:
+        release(I, g, s, computed)
+
+
+@compiled
+def idle_timeout(F, I, s, t):
+    """A session that was left open is closed: its blocks are free, and who waits may start."""
+    o = I[O_STREAM] + s * NSI
+    g = I[o + S_ENGINE]
+    e = I[O_ENGINE] + g * NEI
+    release(I, g, s, I[o + S_PROMPT] + I[o + S_GEN] - 1)
+    I[o + S_LEFT] = 0
+    if I[o + S_STATE] == FREE:
+        free_row(I, s)
+    waits = I[e + E_WAITING] > 0 or I[e + E_RUNNING] > 0
+    if waits and I[e + E_STEPPING] == 0 and I[e + E_KICK] == 0:
+        I[e + E_KICK] = 1
+        F[I[OF_ENGINE] + g * NGF + G_KICK] = t
+        touch(F, I, g)
 
 
 @compiled
@@ -142,9 +190,7 @@ def token_sampled(F, I, g, s, t):
     I[o + S_READY_TOK] = due
     over = due == I[o + S_TOKENS]
     if over and I[H_OVERLAP] == 0:
-        leave_lockstep(I, g, s)
-        leave_running(I, g, s)
-        I[o + S_STATE] = GENERATED
+        finish(F, I, g, s, t)
     elif over:
         # the end of the stream is seen one step late: that step still pays for it
         I[o + S_STATE] = ZOMBIE
@@ -160,9 +206,7 @@ def token_sampled(F, I, g, s, t):
 @compiled
 def end_zombie(F, I, g, s, t):
     o = I[O_STREAM] + s * NSI
-    leave_lockstep(I, g, s)
-    leave_running(I, g, s)
-    I[o + S_STATE] = GENERATED
+    finish(F, I, g, s, t)
     if I[o + S_SENT_TOK] == I[o + S_TOKENS] or I[o + S_ABORT] != 0:
         maybe_free(F, I, s, t)
 
@@ -172,13 +216,32 @@ def step_end(F, I, g, t):
     """A step of engine g ends at t: tokens, chunks, completions; then the next step begins."""
     e = I[O_ENGINE] + g * NEI
     x = I[OF_ENGINE] + g * NGF
-    o0 = I[O_STREAM]
     account_step(F, I, g, t)
-    I[e + E_STEP] += 1
-    I[e + E_PHASE] = I[e + E_PHASE] + 1 if I[e + E_PHASE] + 1 < I[H_BLOCK] else 0
+    I[e + E_STEPS] += 1
     I[e + E_CHUNKS] = 0
+    paused = I[e + E_PAUSED] != 0
+    if paused:
+        end_late(F, I, g, t)
+    else:
+        I[e + E_STEP] += 1
+        I[e + E_PHASE] = I[e + E_PHASE] + 1 if I[e + E_PHASE] + 1 < I[H_BLOCK] else 0
     if I[e + E_ABORTS] > 0:
         drop_aborted(F, I, g, t)
+    if not paused:
+        end_decodes(F, I, g, t)
+    end_prefills(F, I, g, t)
+    F[x + G_BOUNDARY] = F[x + G_START]
+    I[e + E_STEPPING] = 0
+    begin_step(F, I, g, t)
+    reshare(F, I, g, t)
+    dispatch(F, I, g, t, False)
+
+
+@compiled
+def end_decodes(F, I, g, t):
+    """The decoding streams have a token more; those whose chunk is full are in this bucket."""
+    e = I[O_ENGINE] + g * NEI
+    o0 = I[O_STREAM]
     bucket = I[O_RINGS] + g * I[H_RING] + (I[e + E_STEP] & (I[H_RING] - 1))
     s = I[bucket]
     I[bucket] = -1
@@ -193,12 +256,20 @@ def step_end(F, I, g, t):
         else:
             token_sampled(F, I, g, s, t)
         s = after
-    end_prefills(F, I, g, t)
-    F[x + G_BOUNDARY] = F[x + G_START]
-    I[e + E_STEPPING] = 0
-    begin_step(F, I, g, t)
-    reshare(F, I, g, t)
-    dispatch(F, I, g, t, False)
+
+
+@compiled
+def end_late(F, I, g, t):
+    """Streams whose end is seen late leave with a step of prompts alone, which cost them nothing."""
+    o0 = I[O_STREAM]
+    step = I[I[O_ENGINE] + g * NEI + E_STEP] + 1
+    s = I[I[O_RINGS] + g * I[H_RING] + (step & (I[H_RING] - 1))]
+    while s >= 0:
+        after = I[o0 + s * NSI + S_BNEXT]
+        if I[o0 + s * NSI + S_STATE] == ZOMBIE:
+            clear_due(I, s)
+            end_zombie(F, I, g, s, t)
+        s = after
 
 
 @compiled
@@ -232,10 +303,10 @@ def drop_aborted(F, I, g, t):
         elif I[o + S_ABORT] != 0 and I[o + S_STATE] != ZOMBIE:
             if I[o + S_STATE] == DECODING:
                 clear_due(I, s)
-                leave_lockstep(I, g, s)
+                release(I, g, s, leave_lockstep(I, g, s))
             else:
                 I[o + S_COMPUTED] += I[o + S_PLANNED]
-                release(I, g, s, I[o + S_COMPUTED])
+                release(I, g, s, prefill_holds(I, s, I[o + S_COMPUTED]))
                 I[o + S_PLANNED] = 0
                 unlink_prefill(I, e, s)
             leave_running(I, g, s)
@@ -288,37 +359,194 @@ def end_prefills(F, I, g, t):
         s = after
 
 
+# --- the rules by which the kinds of engine differ --------------------------------------------
+
+
 @compiled
 def first_in_line(I, e):
-    """Order of admission: first come, first served; the preempted are at the head."""
+    """Order of admission: first come, first served."""
     return I[e + E_WAIT_HEAD]
 
 
 @compiled
-def admit_need(I, whole, now):
-    """Tokens whose KV blocks must be free: the whole current sequence, or this chunk."""
-    return whole if I[H_RESERVE] != 0 else now
+def requeue(I, e, s):
+    """A preempted stream waits at the head of the line; SGLang's goes to its end."""
+    if I[H_KIND] == SGLANG:
+        append(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
+    else:
+        prepend(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
+    I[e + E_WAITING] += 1
 
 
 @compiled
-def victim(I, e):
-    """Who gives way when the KV cache is full: the most recently admitted."""
-    return I[e + E_RUN_TAIL]
+def victim(I, g):
+    """Who gives way when the KV cache is full: the most recently admitted; SGLang's has the fewest
+    generated tokens, of these the longest prompt, of these it is the most recent."""
+    e = I[O_ENGINE] + g * NEI
+    if I[H_KIND] != SGLANG:
+        return I[e + E_RUN_TAIL]
+    s = I[e + E_RUN_TAIL]
+    chosen = s
+    fewest = generated_tokens(I, e, s)
+    while s >= 0:
+        n = generated_tokens(I, e, s)
+        longer = I[I[O_STREAM] + s * NSI + S_PROMPT] > I[I[O_STREAM] + chosen * NSI + S_PROMPT]
+        if n < fewest or (n == fewest and longer):
+            chosen = s
+            fewest = n
+        s = I[I[O_STREAM] + s * NSI + S_PREV]
+    return chosen
+
+
+@compiled
+def admits(F, I, g, s, shared, upto):
+    """Is there room in the KV cache to start stream s?
+
+    shared: tokens of the shared prefix that it hits, upto: its tokens that are in after this step.
+    vLLM wants blocks for the whole current sequence or for these; NO_EVICT for all that s and the running have declared;
+    MAX_UTILIZATION for the whole current sequence; SGLang for the prompt, the declared tokens of s
+    and a share of those of the running.
+    """
+    o = I[O_STREAM] + s * NSI
+    e = I[O_ENGINE] + g * NEI
+    whole = I[o + S_PROMPT] + I[o + S_GEN]
+    held = shared // I[H_BLOCK] if I[e + E_REFS] > 0 else 0
+    if I[H_KIND] == SGLANG:
+        own = future(declared_by(I, s), I[o + S_GEN])
+        return whole - held * I[H_BLOCK] + own < expected_free(F, I, g)
+    if I[H_KIND] == NO_EVICT:
+        need = blocks_for(I, I[o + S_PROMPT] + I[H_MAXNEW]) + promised_blocks(I, g)
+    elif I[H_RESERVE] != 0 or I[H_KIND] == MAX_UTILIZATION:
+        need = blocks_for(I, whole)
+    else:
+        need = blocks_for(I, upto)
+    return need - held <= I[e + E_FREE]
+
+
+@compiled
+def prompts_due(I, g):
+    """Where prompts have steps of their own: is the next step to be one?
+
+    SGLang: whenever one can start.  decode_first: when nobody decodes, or ``interleave`` decode
+    steps after the last.
+    """
+    e = I[O_ENGINE] + g * NEI
+    if I[H_KIND] == DECODE_FIRST:
+        waited = I[H_INTERLEAVE] > 0 and I[e + E_SINCE] >= I[H_INTERLEAVE]
+        return I[e + E_DECODING] == 0 or waited
+    return True
+
+
+# --- what these rules count -------------------------------------------------------------------
+
+
+@compiled
+def generated_tokens(I, e, s):
+    o = I[O_STREAM] + s * NSI
+    if I[o + S_STATE] == PREFILLING:
+        return I[o + S_GEN]
+    return I[e + E_STEP] - I[o + S_OFF]
+
+
+@compiled
+def declared_by(I, s):
+    prompt = I[I[O_STREAM] + s * NSI + S_PROMPT]
+    return declared(prompt, I[H_MAXNEW], I[H_BLOCKS] * I[H_BLOCK])
+
+
+@compiled
+def promised_blocks(I, g):
+    """Blocks that the running may still take until all have what they declared (NO_EVICT)."""
+    e = I[O_ENGINE] + g * NEI
+    blocks = 0
+    s = I[e + E_RUN_HEAD]
+    while s >= 0:
+        o = I[O_STREAM] + s * NSI
+        holds = I[o + S_PROMPT] + generated_tokens(I, e, s)  # with this step's token
+        blocks += blocks_for(I, I[o + S_PROMPT] + I[H_MAXNEW]) - blocks_for(I, holds)
+        s = I[o + S_NEXT]
+    return blocks
+
+
+@compiled
+def expected_free(F, I, g):
+    """KV tokens that SGLang expects to remain: of what the decoding streams declared only a ratio
+    is reserved, of those whose prompt ends in this step everything."""
+    e = I[O_ENGINE] + g * NEI
+    guessed = 0
+    sure = 0
+    s = I[e + E_RUN_HEAD]
+    while s >= 0:
+        o = I[O_STREAM] + s * NSI
+        more = future(declared_by(I, s), generated_tokens(I, e, s))
+        if I[o + S_STATE] != PREFILLING:
+            guessed += more
+        elif I[o + S_COMPUTED] + I[o + S_PLANNED] == I[o + S_PROMPT] + I[o + S_GEN]:
+            sure += more
+        s = I[o + S_NEXT]
+    free = I[e + E_FREE] * I[H_BLOCK] - sure
+    return free - F[I[OF_ENGINE] + g * NGF + G_RATIO] * guessed
+
+
+@compiled
+def count_retraction(F, I, g):
+    """SGLang's ratio after streams were sent back."""
+    e = I[O_ENGINE] + g * NEI
+    generated = 0
+    total = 0
+    s = I[e + E_RUN_HEAD]
+    while s >= 0:
+        if I[I[O_STREAM] + s * NSI + S_STATE] != PREFILLING:
+            generated += generated_tokens(I, e, s)
+            total += declared_by(I, s)
+        s = I[I[O_STREAM] + s * NSI + S_NEXT]
+    ratio = ratio_after_retraction(generated, I[e + E_DECODING], total)
+    F[I[OF_ENGINE] + g * NGF + G_RATIO] = ratio
+
+
+@compiled
+def prefill_holds(I, s, computed):
+    """Tokens whose blocks a stream in prefill holds."""
+    o = I[O_STREAM] + s * NSI
+    return I[o + S_PROMPT] + I[o + S_GEN] if holds_whole(I[H_KIND]) else computed
+
+
+@compiled
+def take(I, e, blocks):
+    """Blocks leave the free list.  All that ever left it are counted: what is behind in that list
+    is overwritten later."""
+    I[e + E_FREE] -= blocks
+    I[e + E_TAKEN] += blocks
+
+
+@compiled
+def kept_blocks(I, e, s):
+    """Full blocks of a preempted stream that nobody has overwritten yet, beyond the shared prefix.
+
+    Freed blocks queue for use behind those free before them, the last of a stream first (vLLM)."""
+    o = I[O_STREAM] + s * NSI
+    gone = I[e + E_TAKEN] - I[o + S_MARK]
+    left = I[o + S_KEPT] - (gone if gone > 0 else 0)
+    return left if left > 0 else 0
+
+
+# --- preemption -------------------------------------------------------------------------------
 
 
 @compiled
 def preempt(F, I, g, t, s):
-    """Stream s gives its blocks back, goes to the head of the line and will be recomputed."""
+    """Stream s gives its blocks back, waits again and will be recomputed."""
     e = I[O_ENGINE] + g * NEI
     o = I[O_STREAM] + s * NSI
     state = I[o + S_STATE]
+    free = I[e + E_FREE]
     if state == PREFILLING:
-        release(I, g, s, I[o + S_COMPUTED])
         lost = I[o + S_COMPUTED]
+        release(I, g, s, prefill_holds(I, s, lost))
     else:
         clear_due(I, s)
-        leave_lockstep(I, g, s)
-        lost = I[o + S_PROMPT] + I[o + S_GEN] - 1
+        lost = leave_lockstep(I, g, s)
+        release(I, g, s, lost)
     if lost > I[o + S_ONCE]:
         I[o + S_ONCE] = lost
     leave_running(I, g, s)
@@ -327,12 +555,15 @@ def preempt(F, I, g, t, s):
         if I[o + S_SENT_TOK] == I[o + S_TOKENS] or I[o + S_ABORT] != 0:
             maybe_free(F, I, s, t)
         return s
+    if I[H_KEEP] != 0:
+        own = (lost - I[H_PREFIX]) // I[H_BLOCK]
+        I[o + S_KEPT] = own if own > 0 else 0
+        I[o + S_MARK] = I[e + E_TAKEN] + free
     I[o + S_COMPUTED] = 0
     I[o + S_STATE] = WAITING
     I[o + S_PREEMPTS] += 1
     I[H_PREEMPTIONS] += 1
-    prepend(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
-    I[e + E_WAITING] += 1
+    requeue(I, e, s)
     return s
 
 
@@ -343,8 +574,10 @@ def take_decode_blocks(F, I, g, t):
     block = I[H_BLOCK]
     need = I[I[O_NEED] + g * block + I[e + E_PHASE]]
     if need <= I[e + E_FREE]:
-        I[e + E_FREE] -= need
+        take(I, e, need)
         return False
+    if I[H_KIND] == SGLANG:
+        return retract(F, I, g, t)
     preempted = False
     taken = 0
     s = I[e + E_RUN_HEAD]
@@ -357,18 +590,54 @@ def take_decode_blocks(F, I, g, t):
             gone = False
             while I[e + E_FREE] - taken == 0 and not gone:
                 preempted = True
-                gone = preempt(F, I, g, t, victim(I, e)) == s
+                gone = preempt(F, I, g, t, victim(I, g)) == s
             if gone:
                 break
             taken += 1
         s = I[o + S_NEXT]
-    I[e + E_FREE] -= taken
+    take(I, e, taken)
+    return preempted
+
+
+@compiled
+def retract(F, I, g, t):
+    """SGLang: streams are sent back until the next token of all others fits."""
+    e = I[O_ENGINE] + g * NEI
+    at = I[O_NEED] + g * I[H_BLOCK] + I[e + E_PHASE]
+    while I[at] > I[e + E_FREE]:
+        preempt(F, I, g, t, victim(I, g))
+    take(I, e, I[at])
+    count_retraction(F, I, g)
+    return True
+
+
+# --- prompts ----------------------------------------------------------------------------------
+
+
+@compiled
+def plan_prompts(F, I, g, t, budget, preempted, idle):
+    """Prompt tokens of the step: the unfinished prompt first, then the waiting.  In a step that
+    preempted nobody is admitted.  True if somebody was preempted."""
+    e = I[O_ENGINE] + g * NEI
+    s = I[e + E_PARTIAL]
+    if s >= 0:
+        preempted = take_partial(F, I, g, t, budget) or preempted
+        if I[e + E_PARTIAL] >= 0:
+            o = I[O_STREAM] + s * NSI
+            budget -= I[o + S_PLANNED]
+            if I[o + S_COMPUTED] + I[o + S_PLANNED] < I[o + S_PROMPT] + I[o + S_GEN]:
+                budget = 0
+    if not preempted and I[e + E_WAITING] > 0:
+        admit_waiting(F, I, g, t, budget, idle)
     return preempted
 
 
 @compiled
 def take_partial(F, I, g, t, budget):
-    """The prompt that the last step left unfinished goes on; True if it was preempted."""
+    """The prompt that the last step left unfinished goes on; True if it was preempted.
+
+    SGLang's goes on as far as there is room.
+    """
     e = I[O_ENGINE] + g * NEI
     s = I[e + E_PARTIAL]
     o = I[O_STREAM] + s * NSI
@@ -376,20 +645,30 @@ def take_partial(F, I, g, t, budget):
     n = I[o + S_PROMPT] + I[o + S_GEN] - computed
     if n > budget:
         n = budget
-    if blocks_for(I, computed + n) - blocks_for(I, computed) > I[e + E_FREE]:
-        preempt(F, I, g, t, victim(I, e))
+    if I[H_KIND] == SGLANG:
+        room = int(expected_free(F, I, g))
+        if n > room:
+            n = room if room > 0 else 0
+        if n == 0:
+            return False
+    need = 0
+    if not holds_whole(I[H_KIND]):
+        need = blocks_for(I, computed + n) - blocks_for(I, computed)
+    if need > I[e + E_FREE]:
+        preempt(F, I, g, t, victim(I, g))
         return True
-    plan_prefill(I, g, s, n)
+    plan_prefill(I, g, s, n, need)
     return False
 
 
 @compiled
-def plan_prefill(I, g, s, n):
+def plan_prefill(I, g, s, n, blocks):
+    """The stream computes n prompt tokens in this step and takes so many blocks."""
     o0 = I[O_STREAM]
     o = o0 + s * NSI
     e = I[O_ENGINE] + g * NEI
     computed = I[o + S_COMPUTED]
-    I[e + E_FREE] -= blocks_for(I, computed + n) - blocks_for(I, computed)
+    take(I, e, blocks)
     I[o + S_PLANNED] = n
     I[o + S_BNEXT] = -1
     if I[e + E_FIRST_PREFILL] < 0:
@@ -414,7 +693,10 @@ def admit_waiting(F, I, g, t, budget, idle):
     e = I[O_ENGINE] + g * NEI
     o0 = I[O_STREAM]
     boundary = F[I[OF_ENGINE] + g * NGF + G_BOUNDARY]
-    while I[e + E_WAITING] > 0 and budget > 0 and I[e + E_RUNNING] < I[H_MAX_SEQS]:
+    while I[e + E_WAITING] > 0 and budget > 0 and I[e + E_FULL] == 0:
+        if I[e + E_RUNNING] >= I[H_MAX_SEQS]:
+            stay_full(I, e)
+            break
         s = first_in_line(I, e)
         o = o0 + s * NSI
         # overlapped: scheduled while the step before was running, blind to later arrivals
@@ -424,11 +706,14 @@ def admit_waiting(F, I, g, t, budget, idle):
         whole = I[o + S_PROMPT] + I[o + S_GEN]
         shared = I[H_PREFIX] if I[e + E_CACHED] != 0 else 0
         hit = shared if shared > I[o + S_HIT] else I[o + S_HIT]
+        if I[o + S_KEPT] > 0:
+            own = shared + kept_blocks(I, e, s) * I[H_BLOCK]
+            hit = own if own > hit else hit
         n = whole - hit
         if n > budget:
             n = budget
-        held = shared // I[H_BLOCK] if I[e + E_REFS] > 0 else 0
-        if blocks_for(I, admit_need(I, whole, hit + n)) - held > I[e + E_FREE]:
+        if not admits(F, I, g, s, shared, hit + n):
+            stay_full(I, e)
             break
         remove(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
         I[e + E_WAITING] -= 1
@@ -437,41 +722,59 @@ def admit_waiting(F, I, g, t, budget, idle):
         I[o + S_STATE] = PREFILLING
         I[H_SEQ] += 1
         I[o + S_SEQ] = I[H_SEQ]
-        I[o + S_COMPUTED] = hit
         if hit > 0:
             # blocks of its own history are taken again; those of the shared prefix once
-            I[e + E_FREE] -= blocks_for(I, hit) - shared // I[H_BLOCK]
+            take(I, e, blocks_for(I, hit) - shared // I[H_BLOCK])
             I[H_HITS] += hit
         if shared > 0:
             if I[e + E_REFS] == 0:
-                I[e + E_FREE] -= shared // I[H_BLOCK]
+                take(I, e, shared // I[H_BLOCK])
             hold_prefix(I, g, s)
-        plan_prefill(I, g, s, n)
+        I[o + S_KEPT] = 0
+        I[o + S_COMPUTED] = hit
+        upto = prefill_holds(I, s, hit + n)
+        plan_prefill(I, g, s, n, blocks_for(I, upto) - blocks_for(I, hit))
         budget -= n
 
 
 @compiled
+def stay_full(I, e):
+    """SGLang does not look at the waiting again before the batch has shrunk (batch_is_full)."""
+    if I[H_KIND] == SGLANG:
+        I[e + E_FULL] = I[e + E_RUNNING]
+
+
+# --- the step ---------------------------------------------------------------------------------
+
+
+@compiled
 def begin_step(F, I, g, t):
-    """vLLM's schedule(): running streams first, then the waiting; and the step starts."""
+    """schedule(): who computes what in the next step; and the step starts.
+
+    Mixed: decodes first, prompts in what they leave of the budget.  Else a step has prompts alone
+    when they are due and one can go on or start, and otherwise decodes alone.
+    """
     e = I[O_ENGINE] + g * NEI
     x = I[OF_ENGINE] + g * NGF
     o0 = I[O_STREAM]
     idle = I[e + E_RUNNING] == 0
     preempted = False
-    if I[e + E_DECODING] > 0:
-        preempted = take_decode_blocks(F, I, g, t)
-    decodes = I[e + E_DECODING]
-    if I[e + E_PARTIAL] >= 0:
-        preempted = take_partial(F, I, g, t, I[H_BUDGET] - decodes) or preempted
-    if not preempted and I[e + E_WAITING] > 0:
-        left = I[H_BUDGET] - decodes
-        if I[e + E_PARTIAL] >= 0:
-            left -= I[o0 + I[e + E_PARTIAL] * NSI + S_PLANNED]
-        admit_waiting(F, I, g, t, left, idle)
+    mixes = I[H_MIXES] != 0
+    if idle:
+        I[e + E_FULL] = 0
+    if not mixes and prompts_due(I, g):
+        preempted = plan_prompts(F, I, g, t, I[H_BUDGET], False, idle)
+    alone = I[e + E_FIRST_PREFILL] >= 0
+    if I[e + E_DECODING] > 0 and not alone:
+        preempted = take_decode_blocks(F, I, g, t) or preempted
+    decodes = 0 if alone else I[e + E_DECODING]
+    if mixes:
+        preempted = plan_prompts(F, I, g, t, I[H_BUDGET] - decodes, preempted, idle)
     I[e + E_GAUGE] = I[e + E_WAITING]  # num_requests_waiting is set once a step, after scheduling
     tokens = decodes
-    kv = I[e + E_CONTEXT] + decodes
+    kv = I[e + E_CONTEXT] + decodes if decodes > 0 else 0
     pairs = float(kv)
+    prompts = 0
     encode = 0.0
     s = I[e + E_FIRST_PREFILL]
     while s >= 0:
@@ -480,24 +783,29 @@ def begin_step(F, I, g, t):
         tokens += n
         kv += I[o + S_COMPUTED] + n
         pairs += n * (I[o + S_COMPUTED] + 0.5 * (n + 1))
+        prompts += 1
         encode = encode + F[I[OF_STREAM] + s * NSF + X_ENCODE]  # images, before their prompt
         F[I[OF_STREAM] + s * NSF + X_ENCODE] = 0.0
         s = I[o + S_BNEXT]
+    if I[H_KIND] >= SGLANG:
+        note_step(F, I, g, decodes, prompts, preempted)
     if tokens == 0:
         if preempted:
             I[e + E_KICK] = 1
             F[x + G_KICK] = t
         return
     I[e + E_CONTEXT] += decodes
+    I[e + E_PAUSED] = decodes == 0 and I[e + E_DECODING] > 0
     I[H_STEPS] += 1
     I[H_STREAM_STEPS] += decodes
     if I[e + E_RUNNING] > I[H_MAX_BATCH]:
         I[H_MAX_BATCH] = I[e + E_RUNNING]
+    streams = I[e + E_RUNNING] if mixes else decodes + prompts
     gpu = gpu_seconds(F, compute_at(F, I, tokens), float(kv), pairs) + encode
-    host = host_seconds(F, float(I[e + E_RUNNING]), float(I[e + E_CHUNKS]))
+    host = host_seconds(F, float(streams), float(I[e + E_CHUNKS]))
     noise = 1.0
     if I[H_NOISE] != 0:
-        key = hash_key(I[H_SEED], P_STEP_NOISE, g, I[e + E_STEP])
+        key = hash_key(I[H_SEED], P_STEP_NOISE, g, I[e + E_STEPS])
         noise = F[I[OF_NOISE] + table_index(key)]
     seconds = step_seconds(F, gpu, host) * noise
     I[e + E_STEPPING] = 1
@@ -509,6 +817,24 @@ def begin_step(F, I, g, t):
     F[x + G_SINCE] = t
     F[x + G_SLOW] = 1.0
     F[x + G_END] = t + seconds
+
+
+@compiled
+def note_step(F, I, g, decodes, prompts, preempted):
+    """What a kind of engine remembers of a step: how long ago prompts were in (decode_first),
+    whether the batch has shrunk and how much of the future to reserve (SGLang)."""
+    e = I[O_ENGINE] + g * NEI
+    x = I[OF_ENGINE] + g * NGF
+    if prompts > 0:
+        I[e + E_SINCE] = 0
+    elif decodes > 0:
+        I[e + E_SINCE] += 1
+        if I[e + E_RUNNING] < I[e + E_FULL]:
+            I[e + E_FULL] = 0
+        if not preempted:
+            F[x + G_RATIO] = next_ratio(F[x + G_RATIO], F[K_RATIO])
+    elif I[e + E_WAITING] == 0 and I[e + E_RUNNING] == 0:
+        F[x + G_RATIO] = F[K_RATIO]
 
 
 @compiled

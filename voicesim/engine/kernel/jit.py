@@ -24,6 +24,7 @@ _SOURCES = (
     *sorted((_PACKAGE / "engine").glob("asr*.py")),
     _PACKAGE / "engine" / "layout.py",
     _PACKAGE / "engine" / "cost.py",
+    _PACKAGE / "engine" / "kinds.py",
     _PACKAGE / "engine" / "spec.py",
     _PACKAGE / "listener" / "player.py",
     _PACKAGE / "policy" / "admission.py",

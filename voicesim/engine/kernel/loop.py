@@ -2,7 +2,7 @@
 
 from numba import carray
 
-from voicesim.engine.kernel.batch import kick, step_end
+from voicesim.engine.kernel.batch import idle_timeout, kick, step_end
 from voicesim.engine.kernel.codec import codec_end, dispatch
 from voicesim.engine.kernel.jit import compiled, float_pointer, int_pointer
 from voicesim.engine.kernel.lists import pop_timer
@@ -89,6 +89,9 @@ def timer_event(F, I, t):
     pop_timer(F, I)
     kind = key >> 40
     u = key & ((1 << 40) - 1)
+    if kind == T_IDLE:
+        idle_timeout(F, I, u, t)  # u is the stream's row
+        return False
     if kind == T_START:
         if I[H_CLOSED] != 0:
             I[bin_at(F, I, t) + B_CALLS] += 1
@@ -106,7 +109,7 @@ def timer_event(F, I, t):
 @compiled
 def room(F, I):
     """False when an arena must grow before the next ROOM_CHECK events may be played."""
-    margin = ROOM_CHECK * (I[H_MAX_SEQS] + I[H_CAP] + 8)
+    margin = I[H_ROOM]
     if I[H_FREE_SLOTS] < margin or I[H_HEAP] + margin > I[C_HEAP]:
         return False
     if I[H_CHUNKLOG] != 0 and I[H_NCHUNKS] + margin > I[C_CHUNKS]:

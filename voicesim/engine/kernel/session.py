@@ -1,5 +1,6 @@
 """Sessions: utterances begin, ask for admission, are retried, heard, abandoned, finished."""
 
+from voicesim.engine import kinds
 from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.kernel.lists import append, push_timer, remove
 from voicesim.engine.kernel.schedule import predicted_step
@@ -16,6 +17,7 @@ cap = adopt(admission.cap)
 cap_queue = adopt(admission.cap_queue)
 place_with_room = adopt(admission.place_with_room, least_streams=least_streams)
 slack_of = adopt(admission.slack_of)
+must_fit = adopt(kinds.must_fit)
 hash_key = adopt(rng.hash_key)
 to_unit = adopt(rng.to_unit)
 
@@ -127,11 +129,17 @@ def maybe_free(F, I, s, t):
     made = I[o + S_GEN] if I[o + S_GEN] < I[o + S_TOKENS] else I[o + S_TOKENS]
     I[I[O_RES] + I[o + S_UTT] * NRI + R_GENERATED] = made
     I[o + S_STATE] = FREE
-    I[o + S_NEXT] = I[H_FREE_SLOT]
-    I[H_FREE_SLOT] = s
-    I[H_FREE_SLOTS] += 1
+    if I[o + S_LEFT] == 0:  # else when its blocks are free too
+        free_row(I, s)
     if g >= 0:
         leave_engine(F, I, g, t)
+
+
+@compiled
+def free_row(I, s):
+    I[I[O_STREAM] + s * NSI + S_NEXT] = I[H_FREE_SLOT]
+    I[H_FREE_SLOT] = s
+    I[H_FREE_SLOTS] += 1
 
 
 @compiled
@@ -153,7 +161,10 @@ def leave_engine(F, I, g, t):
 @compiled
 def move_up(F, I, g, t):
     """The gateway's queue fills the free places of replica g (cap_queue)."""
+    e = I[O_ENGINE] + g * NEI
     while I[H_GQ_HEAD] >= 0 and I[I[O_LIVE] + g] < I[H_LIMIT] and I[I[O_OPEN] + g] != 0:
+        if I[e + E_WAITING] >= I[H_MAXWAIT]:
+            break
         head = I[H_GQ_HEAD]
         remove(I, H_GQ_HEAD, H_GQ_TAIL, S_NEXT, S_PREV, head)
         I[H_GQ] -= 1
@@ -350,13 +361,10 @@ def decide(F, I, s, t):
 
 @compiled
 def can_fit(I, s):
-    """False when the KV cache could never hold the whole stream.
-
-    The last token is sampled but not computed, unless scheduling overlaps.
-    """
+    """False when the KV cache could never hold the whole stream."""
     o = I[O_STREAM] + s * NSI
     block = I[H_BLOCK]
-    tokens = I[o + S_PROMPT] + I[o + S_TOKENS] - (1 if I[H_OVERLAP] == 0 else 0)
+    tokens = must_fit(I[H_KIND], I[o + S_PROMPT], I[o + S_TOKENS], I[H_MAXNEW], I[H_OVERLAP] != 0)
     return (tokens + block - 1) // block <= I[H_BLOCKS]
 
 
@@ -371,7 +379,9 @@ def fail(F, I, s, t):
 
 @compiled
 def apply_decision(F, I, s, t, action, g):
-    if action == ADMIT:
+    if action == ADMIT and I[I[O_ENGINE] + g * NEI + E_WAITING] >= I[H_MAXWAIT]:
+        refuse(F, I, s, t)  # by the engine itself (SGLang's max_queued_requests)
+    elif action == ADMIT:
         submit(F, I, s, g, t)
     elif action == QUEUE:
         o = I[O_STREAM] + s * NSI

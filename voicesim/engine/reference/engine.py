@@ -1,19 +1,22 @@
-"""One continuous-batching engine as vLLM V1 schedules it, one SimPy event per step.
+"""One continuous-batching engine, one SimPy event per step.
 
-Engines of this family differ in four rules only, each a method of its own here and a function in
-the kernel's ``batch.py``: ``admit_need`` (tokens whose blocks must be free to admit a stream),
-``first_in_line`` (the order of admission), ``victim`` (who is preempted) and ``begin_step`` (the
-mix of prefill and decode in a step).
+The kinds of engine (``kinds.py``) differ in a few rules only, each a method of its own here and a
+function in the kernel's ``batch.py``: ``admits`` (what must be free to start a stream),
+``first_in_line`` and ``requeue`` (the order of admission), ``victim`` (who is preempted) and
+``prompts_due`` (the mix of prefill and decode).
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
-from voicesim.engine import cost
+from voicesim.engine import cost, kinds
 from voicesim.engine import layout as at
+from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG
 from voicesim.engine.reference.codec import Codec
 from voicesim.engine.reference.stream import Stream
 from voicesim.engine.reference.timeline import Work
+from voicesim.engine.spec import INF
 from voicesim.workload.rng import hash_key_py, table_index_py
 
 
@@ -29,6 +32,13 @@ class Engine:
         self.prefix = self.prefix_blocks * self.spec.block_size  # tokens
         self.prefix_cached = False
         self.prefix_holders = 0
+        self.blocks_taken = 0  # all that ever left the free list
+        self.mixes = kinds.mixes(self.spec.kind, self.spec.mixed_chunk)
+        self.first_ratio = kinds.first_ratio(self.spec.conservativeness)
+        self.ratio = self.first_ratio  # SGLang's new-token ratio
+        self.full_at = 0  # SGLang: running streams when nobody else could start
+        self.decodes_since_prompts = 0
+        self.decoded = False  # whether the step in flight decodes
         self.steps = 0
         self.step: Work | None = None
         self.gpu = self.host = self.solo = 0.0
@@ -73,6 +83,11 @@ class Engine:
         if not self.stepping and not self.kick_pending:
             self.kick()
 
+    @property
+    def queue_full(self) -> bool:
+        """No further stream may wait."""
+        return len(self.waiting) >= self.spec.max_engine_queue
+
     def kick(self) -> None:
         """Wake the idle engine after everything else of this instant."""
         self.kick_pending = True
@@ -87,70 +102,219 @@ class Engine:
     # --- schedule() ---------------------------------------------------------------------------
 
     def begin_step(self) -> bool:
-        """vLLM's schedule(): the running first, then the waiting.  False: nothing to do."""
+        """schedule(): who computes what in the next step.  False: nothing to do.
+
+        Mixed: decodes first, prompts in what they leave of the budget.  Else a step has prompts
+        alone when they are due and one can go on or start, and otherwise decodes alone.
+        """
         idle = not self.running
-        budget = self.spec.budget
-        chunks_emitted = self.chunks_emitted
-        scheduled: list[tuple[Stream, int]] = []
+        if idle:
+            self.full_at = 0
+        decodes: list[tuple[Stream, int]] = []
+        prompts: list[tuple[Stream, int]] = []
         preempted = False
+        if not self.mixes and self.prompts_due():
+            preempted = self.plan_prompts(prompts, self.spec.budget, False, idle)
+        if not prompts:
+            preempted = self.plan_decodes(decodes) or preempted
+        if self.mixes:
+            budget = self.spec.budget - len(decodes)
+            preempted = self.plan_prompts(prompts, budget, preempted, idle)
+        self.waiting_gauge = len(self.waiting)  # num_requests_waiting: set after scheduling
+        self.note_step(bool(decodes), bool(prompts), preempted)
+        if not decodes and not prompts:
+            if preempted:
+                self.kick()
+            return False
+        self.decoded = bool(decodes)
+        self.start(decodes + prompts, self.chunks_emitted)
+        return True
+
+    def plan_decodes(self, scheduled: list[tuple[Stream, int]]) -> bool:
+        """A token for every decoding stream; True if somebody had to be preempted for it."""
+        preempted = False
+        if self.spec.kind == SGLANG:
+            preempted = self.retract()
         i = 0
-        while i < len(self.running):
+        while i < len(self.running) and self.running[i].decoding:
             stream = self.running[i]
-            n = min(stream.prompt + stream.generated - stream.computed, budget)
-            while not self.allocate(stream, n):
+            while not self.allocate(stream, 1):
                 preempted = True
                 if self.preempt(self.victim()) is stream:
                     break
             else:
-                scheduled.append((stream, n))
-                budget -= n
+                scheduled.append((stream, 1))
                 i += 1
                 continue
             break
+        return preempted
+
+    def retract(self) -> bool:
+        """SGLang: streams are sent back until the next token of all others fits."""
+        retracted = False
+        while True:
+            decoding = [s for s in self.running if s.decoding]
+            needed = sum(self.blocks_for(s.computed + 1) - s.blocks for s in decoding)
+            if needed <= self.free_blocks:
+                break
+            self.preempt(self.victim())
+            retracted = True
+        if retracted:
+            declared = sum(self.declared(s) for s in decoding)
+            generated = sum(s.generated for s in decoding)
+            self.ratio = kinds.ratio_after_retraction(generated, len(decoding), declared)
+        return retracted
+
+    def plan_prompts(
+        self, scheduled: list[tuple[Stream, int]], budget: int, preempted: bool, idle: bool
+    ) -> bool:
+        """The unfinished prompt goes on first, then the waiting start; nobody does in a step that
+        preempted.  True if somebody was preempted."""
+        for stream in [s for s in self.running if not s.decoding]:  # one at most
+            left = stream.prompt + stream.generated - stream.computed
+            n = min(left, budget)
+            if self.spec.kind == SGLANG:
+                n = max(0, min(n, int(self.expected_free())))  # as far as there is room
+            if not self.allocate(stream, n):
+                self.preempt(self.victim())
+                preempted = True
+                break
+            if n or self.spec.kind != SGLANG:
+                scheduled.append((stream, n))
+            budget = 0 if n < left else budget - n
         if not preempted:
             self.admit_waiting(scheduled, budget, idle)
-        self.waiting_gauge = len(self.waiting)  # num_requests_waiting: set after scheduling
-        if not scheduled:
-            if preempted:
-                self.kick()
-            return False
-        self.start(scheduled, chunks_emitted)
-        return True
+        return preempted
 
     def admit_waiting(self, scheduled: list[tuple[Stream, int]], budget: int, idle: bool) -> None:
         """Head of line: the first that does not fit stops admission."""
-        while self.waiting and budget > 0 and len(self.running) < self.spec.max_num_seqs:
+        while self.waiting and budget > 0 and not self.full_at:
+            if len(self.running) >= self.spec.max_num_seqs:
+                self.stay_full()
+                break
             stream = self.first_in_line()
             if self.spec.overlap and not idle and stream.admitted > self.boundary:
                 break
             whole = stream.prompt + stream.generated
             shared = self.prefix if self.prefix_cached else 0
             hit = max(shared, stream.hit)
+            if stream.kept:
+                hit = max(hit, shared + self.kept_blocks(stream) * self.spec.block_size)
             n = min(whole - hit, budget)
-            held = self.prefix_blocks if shared and self.prefix_holders else 0
-            if self.blocks_for(self.admit_need(whole, hit + n)) - held > self.free_blocks:
+            if not self.admits(stream, shared, hit + n, scheduled):
+                self.stay_full()
                 break
             self.waiting.remove(stream)
             self.running.append(stream)
             stream.state = at.PREFILLING
             if shared:
                 self.hit_prefix(stream)
+            stream.kept = 0
             self.hit_history(stream, hit)
+            if kinds.holds_whole(self.spec.kind):
+                self.take(self.blocks_for(whole) - stream.blocks)
+                stream.blocks = self.blocks_for(whole)
             self.allocate(stream, n)
             scheduled.append((stream, n))
             budget -= n
 
+    def note_step(self, decodes: bool, prompts: bool, preempted: bool) -> None:
+        """What a kind remembers of a step: how long ago prompts were in (decode_first), whether the
+        batch has shrunk and how much of the future to reserve (SGLang)."""
+        if prompts:
+            self.decodes_since_prompts = 0
+        elif decodes:
+            self.decodes_since_prompts += 1
+            if len(self.running) < self.full_at:
+                self.full_at = 0
+            if not preempted:
+                self.ratio = kinds.next_ratio(self.ratio, self.first_ratio)
+        elif not self.waiting and not self.running:
+            self.ratio = self.first_ratio
+
+    # --- the rules by which the kinds differ --------------------------------------------------
+
+    def prompts_due(self) -> bool:
+        """Where prompts have steps of their own: is the next step to be one?  SGLang: whenever one
+        can start.  decode_first: when nobody decodes, or so many decode steps after the last."""
+        if self.spec.kind == DECODE_FIRST:
+            every = self.spec.interleave
+            waited = every > 0 and self.decodes_since_prompts >= every
+            return waited or not any(s.decoding for s in self.running)
+        return True
+
     def first_in_line(self) -> Stream:
-        """Order of admission: first come, first served; the preempted are at the head."""
+        """Order of admission: first come, first served."""
         return self.waiting[0]
 
-    def admit_need(self, whole: int, now: int) -> int:
-        """Tokens whose KV blocks must be free: the whole current sequence, or this chunk."""
-        return whole if self.spec.reserve else now
+    def requeue(self, stream: Stream) -> None:
+        """A preempted stream waits at the head of the line; SGLang's goes to its end."""
+        if self.spec.kind == SGLANG:
+            self.waiting.append(stream)
+        else:
+            self.waiting.appendleft(stream)
 
     def victim(self) -> Stream:
-        """Who gives way when the KV cache is full: the most recently admitted."""
+        """Who gives way when the KV cache is full: the most recently admitted; SGLang's has the
+        fewest generated tokens, of these the longest prompt, of these it is the most recent."""
+        if self.spec.kind == SGLANG:
+            return min(reversed(self.running), key=lambda s: (s.generated, -s.prompt))
         return self.running[-1]
+
+    def admits(
+        self, stream: Stream, shared: int, upto: int, scheduled: list[tuple[Stream, int]]
+    ) -> bool:
+        """Is there room in the KV cache to start the stream?
+
+        vLLM wants blocks for the whole current sequence or ``upto`` this chunk; NO_EVICT for all
+        that it and the running have declared; MAX_UTILIZATION for the whole current sequence;
+        SGLang for the prompt, its declared tokens and a share of those of the running.
+        """
+        spec, whole = self.spec, stream.prompt + stream.generated
+        held = self.prefix_blocks if shared and self.prefix_holders else 0
+        if spec.kind == SGLANG:
+            own = kinds.future(self.declared(stream), stream.generated)
+            return whole - held * spec.block_size + own < self.expected_free(scheduled)
+        if spec.kind == NO_EVICT:
+            promised = sum(
+                self.blocks_for(s.prompt + spec.max_new) - s.blocks for s in self.running
+            )
+            need = self.blocks_for(stream.prompt + spec.max_new) + promised
+        elif spec.reserve or spec.kind == MAX_UTILIZATION:
+            need = self.blocks_for(whole)
+        else:
+            need = self.blocks_for(upto)
+        return need - held <= self.free_blocks
+
+    # --- what these rules count ---------------------------------------------------------------
+
+    def declared(self, stream: Stream) -> int:
+        """Tokens that SGLang lets the stream take at most."""
+        cache = self.spec.blocks * self.spec.block_size
+        return kinds.declared(stream.prompt, self.spec.max_new, cache)
+
+    def expected_free(self, scheduled: Sequence[tuple[Stream, int]] = ()) -> float:
+        """KV tokens that SGLang expects to remain: of what the decoding streams declared only a
+        ratio is reserved, of those whose prompt ends in this step everything."""
+        ending = [s for s, n in scheduled if s.computed + n == s.prompt + s.generated]
+        guessed = sum(
+            kinds.future(self.declared(s), s.generated) for s in self.running if s.decoding
+        )
+        sure = sum(kinds.future(self.declared(s), s.generated) for s in ending if not s.decoding)
+        return self.free_blocks * self.spec.block_size - sure - self.ratio * guessed
+
+    def stay_full(self) -> None:
+        """SGLang does not look at the waiting again before the batch has shrunk."""
+        if self.spec.kind == SGLANG:
+            self.full_at = len(self.running)
+
+    def kept_blocks(self, stream: Stream) -> int:
+        """Full blocks of a preempted stream that nobody has overwritten yet, beyond the prefix.
+
+        Freed blocks queue for use behind those free before them, the last of a stream first."""
+        return max(0, stream.kept - max(0, self.blocks_taken - stream.mark))
+
+    # --- the step -----------------------------------------------------------------------------
 
     def start(self, scheduled: list[tuple[Stream, int]], chunks_emitted: int) -> None:
         """The step's cost, and the step."""
@@ -175,8 +339,9 @@ class Engine:
                 counters["recomputed_tokens"] += min(n, max(again, 0))
         counters["steps"] += 1
         counters["max_batch"] = max(counters["max_batch"], len(self.running))
+        streams = len(self.running) if self.mixes else len(scheduled)
         gpu = cost.gpu_seconds(spec.step.params, self.compute(tokens), float(kv), pairs) + encode
-        host = cost.host_seconds(spec.step.params, float(len(self.running)), float(chunks_emitted))
+        host = cost.host_seconds(spec.step.params, float(streams), float(chunks_emitted))
         noise = 1.0
         if spec.noise is not None:
             key = hash_key_py(spec.seed, at.P_STEP_NOISE, self.number, self.steps)
@@ -197,10 +362,10 @@ class Engine:
 
     def allocate(self, stream: Stream, n: int) -> bool:
         """Blocks for the next n tokens of the stream, all or nothing."""
-        needed = self.blocks_for(stream.computed + n) - stream.blocks
+        needed = max(0, self.blocks_for(stream.computed + n) - stream.blocks)
         if needed > self.free_blocks:
             return False
-        self.free_blocks -= needed
+        self.take(needed)
         stream.blocks += needed
         if self.prefix and not self.prefix_cached and stream.computed + n >= self.prefix:
             self.prefix_cached = True  # as vLLM: a block can be hit once it is allocated
@@ -208,10 +373,15 @@ class Engine:
             self.prefix_holders = 1
         return True
 
+    def take(self, blocks: int) -> None:
+        """Blocks leave the free list."""
+        self.free_blocks -= blocks
+        self.blocks_taken += blocks
+
     def hit_prefix(self, stream: Stream) -> None:
         """The prefix is computed and in the cache: its blocks are shared, not taken again."""
         if self.prefix_holders == 0:  # cached and unreferenced blocks count as free
-            self.free_blocks -= self.prefix_blocks
+            self.take(self.prefix_blocks)
         self.prefix_holders += 1
         stream.blocks = stream.shared = self.prefix_blocks
         stream.computed = self.prefix
@@ -220,7 +390,7 @@ class Engine:
         """The first ``hit`` tokens need no computing; beyond the prefix they take blocks."""
         if hit > stream.computed:
             more = self.blocks_for(hit) - stream.blocks
-            self.free_blocks -= more
+            self.take(more)
             stream.blocks += more
             stream.computed = hit
         self.world.counters["cached_tokens"] += hit
@@ -235,7 +405,10 @@ class Engine:
         stream.blocks = stream.shared = 0
 
     def preempt(self, victim: Stream) -> Stream:
-        """The victim gives everything back and goes to the head of the line."""
+        """The victim gives everything back and waits again."""
+        if self.spec.keep_hashes:
+            stays = (victim.computed - self.prefix) // self.spec.block_size
+            victim.kept, victim.mark = max(0, stays), self.blocks_taken + self.free_blocks
         self.running.remove(victim)
         self.release(victim)
         if victim.state == at.ZOMBIE:
@@ -248,7 +421,7 @@ class Engine:
         victim.state = at.WAITING
         victim.preemptions += 1
         self.world.counters["preemptions"] += 1
-        self.waiting.appendleft(victim)
+        self.requeue(victim)
         return victim
 
     # --- update_from_output() -----------------------------------------------------------------
@@ -259,9 +432,9 @@ class Engine:
         self.account()
         self.steps += 1
         self.chunks_emitted = 0
-        stepped = [s for s in self.running if s.decoding]
-        over = [s for s in stepped if s.state == at.ZOMBIE]
-        for stream in stepped:
+        over = [s for s in self.running if s.state == at.ZOMBIE]
+        stepped = [s for s in self.running if s.decoding] if self.decoded else over
+        for stream in stepped if self.decoded else ():
             stream.generated += 1
         self.drop_aborted()
         for stream in stepped:
@@ -301,9 +474,23 @@ class Engine:
         self.codec.chunk_ready(stream)
 
     def leave(self, stream: Stream) -> None:
+        """What the stream held is free, unless its caller left the session open (vLLM's streaming
+        input: the KV stays until the idle timeout)."""
         self.running.remove(stream)
-        self.release(stream)
         stream.state = at.GENERATED
+        uniform = self.world.uniform(at.P_LEFT_OPEN, stream.utterance, 0)
+        if stream.aborted or uniform >= self.spec.left_open:
+            self.release(stream)
+        elif self.spec.idle_timeout < INF:
+            number = (at.T_IDLE << 40) | stream.utterance
+            timer = self.env.at(self.env.now + self.spec.idle_timeout, at.TIMER, number)
+            timer.callbacks.append(lambda _: self.idle_timeout(stream))
+
+    def idle_timeout(self, stream: Stream) -> None:
+        """A session that was left open is closed; who waits may start."""
+        self.release(stream)
+        if (self.waiting or self.running) and not self.stepping and not self.kick_pending:
+            self.kick()
 
     def drop_aborted(self) -> None:
         """Cancelled streams leave; one that decodes is in the next step if that is planned."""

@@ -33,6 +33,8 @@ class Stream:
     once_computed: int = 0  # tokens that a preemption threw away
     blocks: int = 0
     shared: int = 0  # of them the blocks of the shared prefix
+    kept: int = 0  # full blocks whose hashes stay when it is preempted
+    mark: int = 0  # blocks that may be taken before they are
     preemptions: int = 0
     due: int = 0
     # at the codec

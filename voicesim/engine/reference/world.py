@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from voicesim.engine import layout as at
+from voicesim.engine.kinds import must_fit
 from voicesim.engine.record import RunRecord
 from voicesim.engine.reference.engine import Engine
 from voicesim.engine.reference.stream import Stream
@@ -121,7 +122,9 @@ class World:
             action, g = self.decide(ReferenceView(self))
         else:
             action, g = self.built_in(stream)
-        if action == ADMIT:
+        if action == ADMIT and self.engines[g].queue_full:
+            self.refuse(stream)  # by the engine itself (SGLang's max_queued_requests)
+        elif action == ADMIT:
             self.admit(stream, self.engines[g])
         elif action == QUEUE:
             stream.state = at.AT_GATEWAY
@@ -135,9 +138,9 @@ class World:
             self.refuse(stream)
 
     def can_fit(self, stream: Stream) -> bool:
-        """Could the KV cache ever hold the whole stream?  The last token is sampled but not
-        computed, unless scheduling overlaps."""
-        tokens = stream.prompt + stream.tokens - (0 if self.spec.overlap else 1)
+        """Could the KV cache ever hold the whole stream?"""
+        spec = self.spec
+        tokens = must_fit(spec.kind, stream.prompt, stream.tokens, spec.max_new, spec.overlap)
         return -(-tokens // self.spec.block_size) <= self.spec.blocks
 
     def built_in(self, stream: Stream) -> tuple[int, int]:
@@ -282,7 +285,8 @@ class World:
 
     def move_up(self, engine: Engine) -> None:
         """The gateway's queue fills the free places of a replica (cap_queue)."""
-        while self.gateway and engine.live < self.spec.limit and engine.open:
+        room = self.spec.limit
+        while self.gateway and engine.live < room and engine.open and not engine.queue_full:
             self.admit(self.gateway.popleft(), engine)
 
     def count_live(self, engine: Engine, change: int) -> None:
