@@ -24,7 +24,7 @@ def random_dialogue(seed: int, **fixed) -> tuple[DialogueSpec, DialogueTape]:
     def stage(codec: bool) -> PoolSpec:
         spec, _ = random_world(int(rng.integers(1 << 40)), may_close=False)
         return dataclasses.replace(
-            spec, admission=0, blocks=one_of(1 << 30, 40, 80), prefix=0, delay=0.0,
+            spec, admission=0, blocks=one_of(1 << 30, 40, 80), max_new=120, prefix=0, delay=0.0,
             jitter=np.zeros(4096), horizon=horizon, warmup=warmup, end=end, stage=True,
             codec=spec.codec if codec else None, resolution=1.0, record_chunks=False,
         )  # fmt: skip
@@ -53,7 +53,7 @@ def random_dialogue(seed: int, **fixed) -> tuple[DialogueSpec, DialogueTape]:
     prompt = rng.integers(1, one_of(20, 300), answers)
     llm = tuple(stage(False) for _ in range(one_of(1, 1, 2)))
     tts = tuple(stage(True) for _ in range(one_of(1, 1, 2)))
-    omni = stage(True) if rng.random() < 0.3 else None
+    omni = stage(True) if rng.random() < 0.4 else None
     asr = None
     if rng.random() < 0.8:
         chunk = one_of(0.08, 0.5)
@@ -78,7 +78,7 @@ def random_dialogue(seed: int, **fixed) -> tuple[DialogueSpec, DialogueTape]:
         filler_audio=0.7, filler_cut=bool(one_of(0, 1)), connect_llm=one_of(0.0, 0.05),
         connect_tts=one_of(0.0, 0.05), wait_all=bool(one_of(0, 0, 1)),
         client_per_audio=one_of(0.0, 0.3), client_per_chunk=one_of(0.0, 0.01),
-        omni_timeout=one_of(np.inf, 0.3), horizon=horizon, warmup=warmup, end=end,
+        omni_timeout=one_of(np.inf, 0.3, 0.05), horizon=horizon, warmup=warmup, end=end,
         seed=int(rng.integers(1 << 60)), record_chunks=True,
     )  # fmt: skip
     tape = DialogueTape(

@@ -15,9 +15,9 @@ MOST_POOLS = 16
     # state
     J_NEXT_CALL, J_LIVE, J_SPEAKING, J_ANSWERING, J_HEAP, J_BIN, J_EVENTS, J_GROW, J_CHUNKS,
     # offsets and capacity
-    O_CALL, O_TURN, O_ANSWER, O_UNIT, O_HEAP_KEY, O_SERIES, O_ANSWER_I, O_CALL_I, O_HIST, O_GAPS,
+    O_CALL, O_TURN, O_ANSWER, O_UNIT, O_TIMERS, O_SERIES, O_ANSWER_I, O_CALL_I, O_HIST, O_GAPS,
     O_CHUNK, C_HEAP, C_CHUNKS,
-    OF_TURN, OF_ANSWER, OF_UNIT, OF_HEAP_T, OF_JITTER, OF_ARRIVAL, OF_ANSWER_F,
+    OF_TURN, OF_ANSWER, OF_UNIT, OF_TIMERS, OF_JITTER, OF_ARRIVAL, OF_ANSWER_F,
     OF_CALL_F, OF_CHUNK,
 ) = range(46)  # fmt: skip
 # addresses and lengths of the pools' arenas, four words each; the recogniser's last
@@ -66,7 +66,7 @@ ANSWER_I, ANSWER_F, CALL_I, CALL_F, SERIES, CHUNK_I, CHUNK_F = NAI, NAF, NQI, NQ
 ) = range(12)  # fmt: skip
 
 # purposes of the counter hash
-P_DOWN, P_UP = 105, 106
+P_DOWN, P_UP = 110, 111
 
 # what a call of the kernel returns; GROW: J_GROW says whose arena, the number of pools is its own
 REACHED, GROW = 0, 2

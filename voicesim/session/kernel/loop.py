@@ -5,10 +5,12 @@ from numba import carray
 from voicesim.engine.kernel.jit import compiled, float_pointer, int_pointer
 from voicesim.engine.kernel.lists import pop
 from voicesim.engine.kernel.loop import engine_event, room, sample
+from voicesim.engine.kernel.loop import timer_event as pool_timer
 from voicesim.engine.layout import (
     ARRIVAL,
     H_BIN,
     H_EVENTS,
+    H_HEAP,
     H_OUTBOX,
     K_NEXT_SAMPLE,
     K_NOW,
@@ -19,6 +21,7 @@ from voicesim.engine.layout import (
     NMI,
     O_OUTBOX,
     O_TREE,
+    OF_HEAP_T,
     OF_TREE,
     TIMER,
 )
@@ -103,7 +106,8 @@ def run(floats, n_floats, ints, n_ints, until):
     """Play every event up to and including ``until``: REACHED, or GROW (J_GROW says what).
 
     floats, ints: addresses and lengths of the dialogue's arenas.
-    Ties: the engines' events by kind, pool, replica; the recogniser's; timers; arrivals; kicks.
+    Ties: the engines' events by kind, pool, replica; the recogniser's; the dialogue's timers, then
+    the pools'; arrivals; kicks.
     """
     E = carray(float_pointer(floats), (n_floats,))
     J = carray(int_pointer(ints), (n_ints,))
@@ -132,11 +136,19 @@ def run(floats, n_floats, ints, n_ints, until):
             kind = TIMER
             who = RECOGNISER
         if J[J_HEAP] > 0:
-            at = E[J[OF_HEAP_T]]
+            at = E[J[OF_TIMERS]]
             if at < t or (at == t and kind > TIMER):
                 t = at
                 kind = TIMER
                 who = CLOCK
+        for p in range(J[J_POOLS]):
+            I = ints_of(J, p)
+            if I[H_HEAP] > 0:
+                at = floats_of(J, p)[I[OF_HEAP_T]]
+                if at < t or (at == t and kind > TIMER):
+                    t = at
+                    kind = TIMER
+                    who = p
         if J[J_NEXT_CALL] < J[J_CALLS]:
             at = E[J[OF_ARRIVAL] + J[J_NEXT_CALL]]
             if at < t or (at == t and kind > ARRIVAL):
@@ -160,12 +172,15 @@ def run(floats, n_floats, ints, n_ints, until):
             on = I[O_TREE]
             F[K_NOW] = t
             I[H_EVENTS] += 1
-            engine_event(F, I, I[on + 1 + I[on] + 1], t)
+            if kind == TIMER:
+                pool_timer(F, I, t)
+            else:
+                engine_event(F, I, I[on + 1 + I[on] + 1], t)
             if I[H_OUTBOX] > 0:
                 take_outbox(E, J, who, t)
         elif who == CLOCK:
-            key = J[J[O_HEAP_KEY]]
-            pop(E, J, J_HEAP, J[OF_HEAP_T], J[O_HEAP_KEY])
+            key = J[J[O_TIMERS]]
+            pop(E, J, J_HEAP, J[OF_TIMERS], J[O_TIMERS])
             timer_event(E, J, key >> 40, key & ((1 << 40) - 1), t)
         elif who == CALLER_COMES:
             k = J[J_NEXT_CALL]

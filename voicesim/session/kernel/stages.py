@@ -12,14 +12,19 @@ from voicesim.engine.kernel.session import (
 )
 from voicesim.engine.layout import (
     ABANDONED,
+    E_WAITING,
     FAILED_OUTCOME,
     H_FAILED,
+    H_MAXWAIT,
     K_TOKEN_AUDIO,
+    NEI,
     NRI,
     NSI,
+    O_ENGINE,
     O_RES,
     O_STREAM,
     R_SLOT,
+    REFUSED,
     S_STATE,
     WAITING,
 )
@@ -28,7 +33,7 @@ from voicesim.session.kernel.state import floats_of, ints_of
 
 @compiled
 def ask(J, pool, u, t):
-    """Stream ``u`` of a pool begins; False when its KV cache could never hold it."""
+    """Stream ``u`` of a pool begins; False when the engine refuses it or could never hold it."""
     F = floats_of(J, pool)
     I = ints_of(J, pool)
     s = start_utterance(F, I, u, t)
@@ -38,6 +43,10 @@ def ask(J, pool, u, t):
         maybe_free(F, I, s, t)
         return False
     _, g = decide(F, I, s, t)
+    if I[I[O_ENGINE] + g * NEI + E_WAITING] >= I[H_MAXWAIT]:
+        write_result(F, I, s, REFUSED, t)
+        maybe_free(F, I, s, t)
+        return False
     submit(F, I, s, g, t)
     return True
 

@@ -54,4 +54,4 @@ def bin_at(E, J, t):
 @compiled
 def set_timer(E, J, t, kind, number):
     """A timer of the dialogue, ordered by (time, kind, number)."""
-    push(E, J, J_HEAP, J[OF_HEAP_T], J[O_HEAP_KEY], t, (kind << 40) | number)
+    push(E, J, J_HEAP, J[OF_TIMERS], J[O_TIMERS], t, (kind << 40) | number)

@@ -28,6 +28,8 @@ class StageClock:
 
     def at(self, t: float, kind: int, number: int) -> Any:
         """An event at the absolute time ``t`` (s)."""
+        if kind == at.TIMER:  # after the dialogue's own
+            return self.timeline.at(t, kind, 2**49 + (self.pool << 45) + number)
         return self.timeline.at(t, kind, (self.pool << 40) | number)
 
 
@@ -39,7 +41,7 @@ class Stage(World):
         self.on_chunk = on_chunk
 
     def ask(self, u: int) -> bool:
-        """Stream ``u`` begins; False when the KV cache could never hold it."""
+        """Stream ``u`` begins; False when the engine refuses it or could never hold it."""
         stream = self.begin(u, u)
         tape = self.tape
         if tape.hit is not None:
@@ -55,6 +57,10 @@ class Stage(World):
             self.maybe_forget(stream)
             return False
         _, g = self.built_in(stream)
+        if self.engines[g].queue_full:
+            self.write(stream, at.REFUSED, self.env.now)
+            self.maybe_forget(stream)
+            return False
         self.admit(stream, self.engines[g])
         return True
 
