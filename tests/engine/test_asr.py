@@ -5,7 +5,7 @@ import pytest
 
 from tests.engine.asr_worlds import KernelRun, ReferenceRun
 from voicesim.engine.asr import AsrPool
-from voicesim.engine.asr_rules import frames_of_delay, inside, whole_chunks
+from voicesim.engine.asr_rules import chunks_until, frames_of_delay, inside
 from voicesim.engine.asr_spec import OFFLINE, SLOTS, STREAMING, WINDOWS, AsrSpec
 
 SIDES = pytest.mark.parametrize("side", [KernelRun, ReferenceRun])
@@ -198,9 +198,20 @@ def test_a_single_worker_is_lindleys_queue(side):
     assert [t for _, t in run.texts] == pytest.approx(done, abs=1e-9)
 
 
+@SIDES
+@pytest.mark.parametrize("kind", [STREAMING, WINDOWS, SLOTS])
+def test_whole_chunks_leave_no_part(side, kind):
+    """11 chunks of 0.48 s end before 5.28 s by a rounding error, which is not one more job."""
+    assert 11 * 0.48 < 5.28
+    s = spec(kind, chunk=0.48, window=0.48, slots=1, step=0.01)
+    asked = [(0.0, "transcribe", 0, 0, 5.28), (10.0, "speech_begins", 1, 0), (15.28, "flush", 1)]
+    r, texts = play(side, s, *asked, calls=1)
+    assert len(texts) == 2 and r["jobs"] == 22
+
+
 def test_rules_of_arithmetic():
-    assert [whole_chunks(a, 0.16) for a in (0.0, 0.1, 0.16, 0.17, 1.12)] == [0, 1, 1, 2, 7]
-    assert frames_of_delay(0.24, 0.08) == 3 and 0.24 / 0.08 > 2.9999
+    assert [chunks_until(0.0, a, 0.16, 0) for a in (0.0, 0.1, 0.16, 0.17, 1.12)] == [0, 1, 1, 2, 7]
+    assert frames_of_delay(0.56, 0.08) == 7 and 0.56 / 0.08 > 7
     assert [frames_of_delay(r, 0.08) for r in (0.0, 0.05, 0.48, 2.56)] == [0, 1, 6, 32]
     assert [inside(a, b, 2.0, 5.0) for a, b in ((0, 1), (1, 3), (3, 4), (4, 9), (6, 7))] == [
         0.0, 1.0, 1.0, 1.0, 0.0,
