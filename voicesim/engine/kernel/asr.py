@@ -90,7 +90,10 @@ def open_segment(F, I, r, k, t):
 
 @compiled
 def speech_begins(F, I, r, k, t):
-    """The audio of segment r of call k begins to arrive, at one second per second."""
+    """The audio of segment r of call k begins to arrive, at one second per second.
+
+    r is free: new, dropped, or its text taken.  A call without a replica is not heard.
+    """
     if not open_segment(F, I, r, k, t):
         return
     kind = I[H_KIND]
