@@ -4,7 +4,7 @@ import numpy as np
 
 from voicesim.engine import asr_layout as at
 from voicesim.engine.asr_rules import frames_of_delay, inside
-from voicesim.engine.asr_spec import SLOTS, AsrSpec
+from voicesim.engine.asr_spec import SLOTS, WINDOWS, AsrSpec
 from voicesim.engine.layout import N_FINE
 
 
@@ -112,8 +112,9 @@ def results(**values) -> dict[str, np.ndarray]:
 
 def check(spec: AsrSpec) -> None:
     """ValueError if no replica could ever work."""
-    for name in ("engines", "chunk", *(("slots", "step") if spec.kind == SLOTS else ("cap",))):
+    names = ["engines", "chunk"]
+    names += ["slots", "step"] if spec.kind == SLOTS else ["cap", "workers"]
+    names += ["window"] if spec.kind == WINDOWS else []
+    for name in names:
         if not getattr(spec, name) > 0:
             raise ValueError(f"asr {name} is {getattr(spec, name)}; it must be above 0")
-    if spec.kind != SLOTS and not (spec.workers > 0 and spec.window > 0):
-        raise ValueError("asr workers and window must be above 0")

@@ -1,6 +1,10 @@
-"""The recogniser's arithmetic: plain functions that the kernel compiles and the reference calls."""
+"""The recogniser's arithmetic: plain functions that the kernel compiles and the reference calls.
 
-from math import ceil
+Seconds that were added up differ in their last bits from the same seconds multiplied, so what is
+shorter than a nanosecond is not taken for audio: it would cost a job.
+"""
+
+NANOSECOND = 1e-9
 
 
 def chunk_end(begin: float, j: int, chunk: float) -> float:
@@ -8,16 +12,22 @@ def chunk_end(begin: float, j: int, chunk: float) -> float:
     return begin + j * chunk
 
 
-def whole_chunks(audio: float, chunk: float) -> int:
-    """Chunks that so much audio fills, the last one perhaps in part."""
-    n = int(audio / chunk)
-    return n + 1 if n * chunk < audio else n
+def chunks_until(begin: float, t: float, chunk: float, known: int) -> int:
+    """Chunks of a segment that ended at t, the last one perhaps a part; at least ``known``."""
+    j = known
+    while chunk_end(begin, j + 1, chunk) <= t + NANOSECOND:
+        j += 1
+    return j + 1 if audio_left(t, chunk_end(begin, j, chunk)) else j
+
+
+def audio_left(end: float, done: float) -> bool:
+    """Whether there is audio between ``done`` and ``end``."""
+    return end - done > NANOSECOND
 
 
 def frames_of_delay(right: float, chunk: float) -> int:
-    """Frames by which a slot server's text lags its audio (a whole number in the spec's seconds,
-    but 0.24 / 0.08 is a little more than 3)."""
-    return ceil(right / chunk - 1e-9)
+    """Frames by which a slot server's text lags its audio: right context in whole frames."""
+    return chunks_until(0.0, right, chunk, 0)
 
 
 def inside(a: float, b: float, warmup: float, horizon: float) -> float:

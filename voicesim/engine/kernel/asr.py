@@ -21,6 +21,7 @@ from voicesim.engine.kernel.asr_lists import append, leave, set_time, take_text,
 from voicesim.engine.kernel.asr_slots import next_frame, slot_kick, step_end
 from voicesim.engine.kernel.asr_stats import (
     ask_kick,
+    audio_left,
     chunk_end,
     count_calls,
     finish,
@@ -33,7 +34,7 @@ __all__ = [
     "transcribe",
 ]  # fmt: skip
 
-whole_chunks = adopt(asr_rules.whole_chunks)
+chunks_until = adopt(asr_rules.chunks_until, chunk_end=chunk_end, audio_left=audio_left)
 
 
 # --- calls --------------------------------------------------------------------------------------
@@ -89,7 +90,10 @@ def open_segment(F, I, r, k, t):
 
 @compiled
 def speech_begins(F, I, r, k, t):
-    """The audio of segment r of call k begins to arrive, at one second per second."""
+    """The audio of segment r of call k begins to arrive, at one second per second.
+
+    r is free: new, dropped, or its text taken.  A call without a replica is not heard.
+    """
     if not open_segment(F, I, r, k, t):
         return
     kind = I[H_KIND]
@@ -136,12 +140,10 @@ def flush(F, I, r, t):
     kind = I[H_KIND]
     set_time(F, I, I[H_ENGINES] * I[H_WORKERS] + r, NEVER)
     if kind == OFFLINE:
-        I[s + G_HAD] = 1 if t > begin else 0
+        I[s + G_HAD] = 1 if audio_left(t, begin) else 0
     elif kind != WINDOWS:
-        j = I[s + G_HAD] if kind == STREAMING else I[s + G_DONE]
-        while chunk_end(begin, j + 1, F[K_CHUNK]) <= t:
-            j += 1
-        I[s + G_HAD] = j + 1 if chunk_end(begin, j, F[K_CHUNK]) < t else j
+        known = I[s + G_HAD] if kind == STREAMING else I[s + G_DONE]
+        I[s + G_HAD] = chunks_until(begin, t, F[K_CHUNK], known)
     close_segment(F, I, r, t - begin, t)
 
 
@@ -152,9 +154,9 @@ def transcribe(F, I, r, k, audio, t):
         return
     kind = I[H_KIND]
     if kind == OFFLINE:
-        I[I[O_SEGMENT] + r * NGI + G_HAD] = 1 if audio > 0.0 else 0
+        I[I[O_SEGMENT] + r * NGI + G_HAD] = 1 if audio_left(audio, 0.0) else 0
     elif kind != WINDOWS:
-        I[I[O_SEGMENT] + r * NGI + G_HAD] = whole_chunks(audio, F[K_CHUNK])
+        I[I[O_SEGMENT] + r * NGI + G_HAD] = chunks_until(0.0, audio, F[K_CHUNK], 0)
     if kind == SLOTS:
         append(I, r)
     close_segment(F, I, r, audio, t)

@@ -5,6 +5,7 @@ from voicesim.engine.asr_spec import OFFLINE, STREAMING, WINDOWS
 from voicesim.engine.kernel.asr_lists import append, leave, set_time
 from voicesim.engine.kernel.asr_stats import (
     ask_kick,
+    audio_left,
     batch_starts,
     chunk_done,
     chunk_end,
@@ -45,7 +46,7 @@ def has_work(F, I, r):
     s = I[O_SEGMENT] + r * NGI
     y = I[OF_SEGMENT] + r * NYF
     if I[H_KIND] == WINDOWS:
-        return F[y + Y_FLUSH] < NEVER and F[y + Y_HEARD] < F[y + Y_TOTAL]
+        return F[y + Y_FLUSH] < NEVER and audio_left(F[y + Y_TOTAL], F[y + Y_HEARD])
     return I[s + G_HAD] > I[s + G_DONE]
 
 

@@ -7,6 +7,7 @@ from voicesim.engine.kernel.asr_lists import set_time, tell
 from voicesim.engine.kernel.codec import ratio_bucket
 from voicesim.engine.kernel.jit import adopt, compiled
 
+audio_left = adopt(asr_rules.audio_left)
 chunk_end = adopt(asr_rules.chunk_end)
 inside = adopt(asr_rules.inside)
 

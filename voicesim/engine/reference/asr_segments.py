@@ -4,7 +4,7 @@ from math import inf
 from typing import Any
 
 from voicesim.engine import layout as at
-from voicesim.engine.asr_rules import chunk_end, frames_of_delay, whole_chunks
+from voicesim.engine.asr_rules import audio_left, chunk_end, chunks_until, frames_of_delay
 
 CHUNK = 2 * 2**48
 """Number of the first chunk timer among the events after a gather window (see asr.py)."""
@@ -121,13 +121,10 @@ class Streaming(Segment):
 
     def count_chunks(self) -> None:
         """Right context that does not come is padded; the last chunk may be a part of one."""
-        while chunk_end(self.begin, self.there + 1, self.spec.chunk) <= self.env.now:
-            self.there += 1
-        if chunk_end(self.begin, self.there, self.spec.chunk) < self.env.now:
-            self.there += 1
+        self.there = chunks_until(self.begin, self.env.now, self.spec.chunk, self.there)
 
     def count_chunks_of(self, audio: float) -> None:
-        self.there = whole_chunks(audio, self.spec.chunk)
+        self.there = chunks_until(0.0, audio, self.spec.chunk, 0)
 
     def has_work(self) -> bool:
         return self.there > self.done
@@ -165,7 +162,7 @@ class Windows(Segment):
             self.replica.enqueue(self)
 
     def has_work(self) -> bool:
-        return self.flushed and self.heard < self.audio
+        return self.flushed and audio_left(self.audio, self.heard)
 
     def job_audio(self) -> float:
         self.upto = self.come()
@@ -189,7 +186,7 @@ class Offline(Segment):
     done = False
 
     def has_work(self) -> bool:
-        return self.flushed and self.audio > 0.0 and not self.done
+        return self.flushed and audio_left(self.audio, 0.0) and not self.done
 
     def job_audio(self) -> float:
         return self.audio
@@ -222,14 +219,10 @@ class Slots(Segment):
         return chunk_end(self.begin, self.done + 1, self.spec.chunk)
 
     def count_chunks(self) -> None:
-        self.frames = self.done
-        while chunk_end(self.begin, self.frames + 1, self.spec.chunk) <= self.env.now:
-            self.frames += 1
-        if chunk_end(self.begin, self.frames, self.spec.chunk) < self.env.now:
-            self.frames += 1
+        self.frames = chunks_until(self.begin, self.env.now, self.spec.chunk, self.done)
 
     def count_chunks_of(self, audio: float) -> None:
-        self.frames = whole_chunks(audio, self.spec.chunk)
+        self.frames = chunks_until(0.0, audio, self.spec.chunk, 0)
 
     def close(self, audio: float) -> None:
         if self.frames > 0:
