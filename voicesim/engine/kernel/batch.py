@@ -260,7 +260,7 @@ def end_decodes(F, I, g, t):
 
 @compiled
 def end_late(F, I, g, t):
-    """Streams whose end is seen late leave with a step of prompts alone, which cost them nothing."""
+    """Streams whose end is seen late leave with a step of prompts alone, at no cost of their own."""
     o0 = I[O_STREAM]
     step = I[I[O_ENGINE] + g * NEI + E_STEP] + 1
     s = I[I[O_RINGS] + g * I[H_RING] + (step & (I[H_RING] - 1))]
@@ -403,9 +403,9 @@ def admits(F, I, g, s, shared, upto):
     """Is there room in the KV cache to start stream s?
 
     shared: tokens of the shared prefix that it hits, upto: its tokens that are in after this step.
-    vLLM wants blocks for the whole current sequence or for these; NO_EVICT for all that s and the running have declared;
-    MAX_UTILIZATION for the whole current sequence; SGLang for the prompt, the declared tokens of s
-    and a share of those of the running.
+    vLLM wants blocks for the whole current sequence or for these; NO_EVICT for all that s and the
+    running have declared; MAX_UTILIZATION for the whole current sequence; SGLang for the prompt,
+    the declared tokens of s and a share of those of the running.
     """
     o = I[O_STREAM] + s * NSI
     e = I[O_ENGINE] + g * NEI
