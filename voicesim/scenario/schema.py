@@ -20,6 +20,7 @@ from .errors import tag_of
 from .part import Part
 from .pipeline import Pipeline
 from .policies import Policies
+from .prices import Prices
 from .units import Duration, PositiveDuration, Seed, UpTo10K
 from .workload import Workload
 
@@ -124,6 +125,9 @@ class Scenario(Part):
         "least_streams.",
     )  # fmt: skip
     slo: Slo = Field(default=Slo(), description="When a call is clean; default 1s and 100ms.")
+    prices: Prices | None = Field(
+        default=None, description="Money, of a dialogue; default none: the cards' own prices."
+    )
     alarms: list[Alarm] = Field(default_factory=list, description="Signals to watch; default none.")
     series: Series = Field(default=Series(), description="Time series; default one point a second.")
 
@@ -136,6 +140,7 @@ class Scenario(Part):
         data: dict[str, Any] = handler(self)
         if self.dialogue is None:
             data.pop("pipeline", None)
+            data.pop("prices", None)
             for name in ("uplink", "capture"):
                 data.get("listener", {}).pop(name, None)
         elif not any(pool.engine.prefix_caching for pool in self.cluster.of("llm").values()):
