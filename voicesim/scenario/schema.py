@@ -126,9 +126,7 @@ class Scenario(Part):
     )  # fmt: skip
     slo: Slo = Field(default=Slo(), description="When a call is clean; default 1s and 100ms.")
     prices: Prices | None = Field(
-        default=None,
-        description="What cards, bought stages and the network cost, for dialogues; default: the "
-        "cards at their `price`.",
+        default=None, description="Money, of a dialogue; default none: the cards' own prices."
     )
     alarms: list[Alarm] = Field(default_factory=list, description="Signals to watch; default none.")
     series: Series = Field(default=Series(), description="Time series; default one point a second.")

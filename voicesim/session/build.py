@@ -58,6 +58,8 @@ def dialogue_spec(
         max_queue=INF if player.max_queue is None else player.max_queue,
         audible=listener.audible,
         **_conversation(pipe),
+        connect_llm=handshake(pipe) + request_seconds(scenario, "llm"),
+        connect_tts=handshake(pipe) + request_seconds(scenario, "tts"),
         horizon=scenario.horizon,
         warmup=scenario.warmup,
         end=scenario.horizon + scenario.drain,
@@ -70,7 +72,6 @@ def dialogue_spec(
 def _conversation(pipe: Pipeline) -> dict[str, Any]:
     """The rules of conversation, by the names of DialogueSpec."""
     rules, client, filler = pipe.barge_in, pipe.client, pipe.filler
-    handshake = client.round_trips * client.round_trip if client.connection == "new" else 0.0
     found: dict[str, Any] = {
         "detect": rules.detect,
         "cancel": CANCELS.index(rules.cancel),
@@ -78,8 +79,6 @@ def _conversation(pipe: Pipeline) -> dict[str, Any]:
         "resume": INF if rules.resume is None else rules.resume,
         "prefetch": NO_LIMIT if pipe.prefetch is None else pipe.prefetch,
         "ahead": INF if pipe.ahead is None else pipe.ahead,
-        "connect_llm": handshake,
-        "connect_tts": handshake,
         "wait_all": client.consume == "wait",
         "client_per_audio": client.sleep,
         "client_per_chunk": client.resample,
@@ -93,6 +92,25 @@ def _conversation(pipe: Pipeline) -> dict[str, Any]:
     if pipe.omni is not None and pipe.omni.timeout is not None:
         found["omni_timeout"] = pipe.omni.timeout
     return found
+
+
+def handshake(pipe: Pipeline) -> float:
+    """Seconds before a request is sent: round trips of a new connection."""
+    client = pipe.client
+    return client.round_trips * client.round_trip if client.connection == "new" else 0.0
+
+
+def request_seconds(scenario: Scenario, role: str) -> float:
+    """What a request takes outside the engines of a role, by their profiles (s): the longest."""
+    profiles = [profile_of(pool) for pool in scenario.cluster.of(role).values()]
+    return max(p.request_s.value if p.request_s else 0.0 for p in profiles)
+
+
+def _system_prompt(scenario: Scenario) -> int:
+    """Tokens that all prompts of the language models begin with: 0 if tenants' differ."""
+    assert isinstance(scenario.workload, Dialogue)
+    found = {talk.context.system for talk in scenario.workload.talks() if talk.context}
+    return (found.pop() or 0) if len(found) == 1 else 0
 
 
 def _pools(scenario: Scenario, replication: int) -> dict[str, tuple[PoolSpec, ...]]:
@@ -118,13 +136,12 @@ def _seed(scenario: Scenario, replication: int, number: int) -> int:
 
 def _stage(scenario: Scenario, pool: Pool) -> PoolSpec:
     profile = profile_of(pool)
-    prefix = scenario.pipeline.voice_prompt if pool.role == "tts" else 0
+    prefix = scenario.pipeline.voice_prompt if pool.role == "tts" else _system_prompt(scenario)
     return PoolSpec(
         stage=True,
         **stage_numbers(pool, scenario.cluster.gpus[pool.on], profile),
         token_audio=1.0 if pool.role == "llm" else token_audio(profile),
         prefix=prefix if pool.engine.prefix_caching else 0,
-        delay=profile.request_s.value if profile.request_s else 0.0,
         horizon=scenario.horizon,
         warmup=scenario.warmup,
         end=scenario.horizon + scenario.drain,

@@ -248,8 +248,8 @@ def _prompts(
 
     images, encode = _images(draws, n, who)
     past = context("per_turn") * place[turn]
-    words = np.ceil(heard * context("speech_tokens_per_second") - 1e-9)
-    prompt = np.maximum(1, context("system") + past + words + images[turn]).astype(np.int64)
+    words = np.maximum(1.0, np.ceil(heard * context("speech_tokens_per_second") - 1e-9))
+    prompt = (context("system") + past + words + images[turn]).astype(np.int64)
     same = np.append(False, llm[1:] == llm[:-1]) & (place > 0)
     kept = same & (draws.uniform(Purpose.HISTORY, n) < pipeline.caches.history)
     caching = np.array(stages.caching)[llm][turn]
@@ -326,12 +326,12 @@ def _omni(
     chosen = (draws.uniform(Purpose.OMNI, n) < route.share)[turn]
     base = draws.each(n, who, lambda t, rows: known(known(t.context).system))
     base = base + draws.each(n, who, lambda t, rows: known(known(t.context).per_turn)) * place
-    words = np.ceil(heard * route.speech_tokens_per_second - 1e-9)
+    words = np.maximum(1.0, np.ceil(heard * route.speech_tokens_per_second - 1e-9))
     steps = np.ceil(seconds / stages.omni_audio - 1e-9)
     far = chosen & (steps > stages.omni_tokens)
     return (
         chosen.astype(np.int64),
-        np.maximum(1, base[turn] + words).astype(np.int64),
+        (base[turn] + words).astype(np.int64),
         np.clip(steps, 1, stages.omni_tokens).astype(np.int64),
         int(np.count_nonzero(far)),
     )
