@@ -20,6 +20,7 @@ from voicesim.report.dialogue_words import (
 from voicesim.report.table import BAD, DOUBT, FAINT, Column, items, layout
 from voicesim.report.words import Summary
 
+LABEL = 40  # cells of a name: a tenant's, a segment's and its owner's
 IN_FULL = 3
 """Variants whose ledgers are told in full; of more, the p95 of each segment."""
 
@@ -52,8 +53,6 @@ STAGES = [
     Column(["busy"], ["busy"], words.percent),
     Column(["of full", "batches"], ["load"], words.percent),
     Column(["waiting", "for a place"], ["queued"], words.percent, _bad),
-    Column(["p99", "gap/audio"], ["pace"], words.times,
-           lambda v: BAD if v > 1 else DOUBT if v > 0.8 else ""),
 ]  # fmt: skip
 COSTS = [
     *(Column([name], ["cost", name], words.money, group="cost") for name in
@@ -93,7 +92,7 @@ def print_dialogues(summary: Summary, context: Mapping[str, Any], console: Conso
             say()
             say(title, "bold")
         ranked = columns is HEADLINE
-        for block in layout(rows, console.width, plain, ranked, columns, name):
+        for block in layout(rows, console.width, plain, ranked, columns, name, LABEL):
             if not title:
                 say()
             for line in block:

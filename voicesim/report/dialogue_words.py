@@ -17,7 +17,7 @@ def legend(summary: Summary, context: Mapping[str, Any], plain: bool) -> list[tu
         ("segment", "percentiles do not add up; one turn: mean of those around that percentile of "
          "the total, which do. (network) is uplink and downlink"),
         ("busy", "GPU at work; of continuous batching near 100% long before the knee. of full "
-         "batches: tokens made / what full batches would make, or codec, recogniser at work"),
+         "batches: work done / what full batches would do, or the codec at work"),
     ]  # fmt: skip
     if any(words.mean(m, "cost", "total") is not None for m in summary.values()):
         found.append(("cost", "cards over the observed time, busy or idle, and what was bought; "

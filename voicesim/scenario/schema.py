@@ -20,6 +20,7 @@ from .errors import tag_of
 from .part import Part
 from .pipeline import Pipeline
 from .policies import Policies
+from .prices import Prices
 from .units import Duration, PositiveDuration, Seed, UpTo10K
 from .workload import Workload
 
@@ -124,6 +125,10 @@ class Scenario(Part):
         "least_streams.",
     )  # fmt: skip
     slo: Slo = Field(default=Slo(), description="When a call is clean; default 1s and 100ms.")
+    prices: Prices | None = Field(
+        default=None,
+        description="Money, of a dialogue, beyond cluster.gpus.NAME.price; default none.",
+    )
     alarms: list[Alarm] = Field(default_factory=list, description="Signals to watch; default none.")
     series: Series = Field(default=Series(), description="Time series; default one point a second.")
 
@@ -134,6 +139,8 @@ class Scenario(Part):
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either, so that the result can be read back."""
         data: dict[str, Any] = handler(self)
+        if self.prices is None:
+            data.pop("prices", None)
         if self.dialogue is None:
             data.pop("pipeline", None)
             for name in ("uplink", "capture"):
