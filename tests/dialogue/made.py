@@ -23,7 +23,7 @@ CAPTURE = 0.02
 STAGES = (Stage("llm", "llm", 0, "big", 2, 3.0), Stage("tts", "tts", 1, "small", 1, 1.5))
 INSTANTS = ("speak", "spoken", "heard_end", "decided", "text", "asked", "first_unit", "first_sent",
             "arrived", "start", "play_end", "done", "stall", "stall_max", "received", "listened",
-            "stopped", "lost", "paused")  # fmt: skip
+            "stopped", "lost", "paused", "pace")  # fmt: skip
 LENGTHS = ("stall", "stall_max", "received", "listened", "lost", "paused")
 
 
@@ -181,6 +181,8 @@ def _record(calls, answers, tape, spec) -> DialogueRecord:
     bins = spec.bins
     return DialogueRecord(
         i, f, call_i.reshape(-1, 2), call_f.reshape(-1, 2), np.zeros((bins, of.ND), np.int64),
+        np.zeros((bins, at.N_COARSE), np.int64), np.zeros(at.N_FINE, np.int64),
+        np.zeros((0, of.NKI), np.int64), np.zeros((0, of.NKF)),
         (run_record(llm, np.zeros((len(answers), at.NRF)), bins, stream_steps=100),
          run_record(units, np.zeros((tape.units, at.NRF)), bins, stream_steps=200)),
         {}, np.inf, 100.0,

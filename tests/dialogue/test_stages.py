@@ -7,11 +7,13 @@ import pytest
 
 from tests.dialogue.made import STAGES, Call, Turn, heard, played
 from voicesim.engine import layout as at
-from voicesim.engine.asr_spec import AsrSpec
+from voicesim.engine.asr_spec import SLOTS, AsrSpec
+from voicesim.engine.cost import HOST
+from voicesim.engine.spec import CodecSpec
 from voicesim.metrics.dialogue_audio import units
 from voicesim.metrics.dialogue_budgets import budgets
 from voicesim.metrics.dialogue_run import Allowance, Stage, Tenant, Terms
-from voicesim.metrics.dialogue_stages import nearest, stages
+from voicesim.metrics.dialogue_stages import nearest, stages, token_load
 from voicesim.metrics.dialogue_tables import sessions, turns
 
 GAPS = (0.03, 0.4, 0.06, 0.2, 0.15, 0.03, 0.05)
@@ -31,31 +33,70 @@ def test_tokens_against_full_batches():
     assert found["busy"] == pytest.approx(0.4)
 
 
-def test_waiting_and_pace_count_too():
-    """Of 4 streams at the engine one waits, in every second that is counted; the slowest gap is
-    twice its audio."""
+@pytest.mark.parametrize(
+    ("pool", "audio", "streams"),
+    [(1, 0.002, 150), (1, 0.004, 256), (1, 0.0001, 256), (0, 0.002, 256)],
+)  # fmt: skip
+def test_a_full_batch_keeps_up_with_its_listeners(pool, audio, streams):
+    """0.5 ms of host time and 10 us a token: steps of up to 2 ms hold 150 streams; none is as short
+    as 0.1 ms; a language model has no listeners."""
+    made = run()
+    spec = replace(made.spec.pools[pool], token_audio=audio)
+    spec.step.params[:] = 0.0
+    spec.step.params[HOST] = 0.0005
+    record = made.record.pools[pool]
+    steps = record.counters["stream_steps"] / streams
+    expected = steps * (0.0005 + streams * 1e-5) / 100
+    assert token_load(record, spec, pool == 1) == pytest.approx(expected)
+
+
+def test_codec_and_decoder_on_one_card():
+    """The codec works half the time and makes a step 1.4 times as long."""
+    made = run()
+    plain = stages(made)["tts"]["load"]
+    codec = CodecSpec(np.zeros(3), workers=1, shared=True)
+    spec = replace(made.spec, tts=(replace(made.spec.tts[0], codec=codec, decode_slowdown=1.4),))
+    made.record.pools[1].busy["codec"] = np.array([50.0])
+    assert stages(replace(made, spec=spec))["tts"]["load"] == 0.5
+    made.record.pools[1].counters["stream_steps"] = 10_000_000
+    share = stages(replace(made, spec=spec))["tts"]["load"] / (plain * 10_000_000 / 200)
+    assert share == pytest.approx(1.2)
+
+
+def test_waiting_counts_too():
+    """Of 4 streams at the engine one waits, in every second that is counted."""
     made = run()
     record = made.record.pools[1]
     record.series[:, at.B_RUNNING], record.series[:, at.B_WAITING] = 3, 1
     found = stages(made)["tts"]
-    assert (found["queued"], found["pace"], found["knee"]) == (0.25, None, 0.25)
-    edges = at.quantile_edges(at.FINE_PER_OCTAVE)
-    record.gap_hist[np.searchsorted(edges, 2.0, side="right") - 1] = 1000
-    found = stages(made)["tts"]
-    assert found["pace"] == pytest.approx(2.0, rel=0.01)
-    assert found["knee"] == found["pace"]
-    assert stages(made)["llm"]["pace"] is None
+    assert found["queued"] == found["knee"] == 0.25
     assert nearest(stages(made)) == "tts"
 
 
-def test_the_recogniser():
-    """2 engines of 3 workers, 120 busy seconds in 100 s."""
+def with_ears(spec, **seen):
     terms = Terms(stages=(Stage("ears", "asr"), *STAGES))
-    made = run(terms, asr=AsrSpec(engines=2, workers=3))
-    assert stages(made)["ears"]["knee"] is None
-    heard_it = replace(made, record=replace(made.record, asr={"busy": np.array([50.0, 70.0])}))
-    assert stages(heard_it)["ears"]["busy"] == pytest.approx(0.2)
-    assert nearest(stages(heard_it)) == "ears"
+    made = run(terms, asr=spec)
+    return replace(made, record=replace(made.record, asr={k: np.array(v) for k, v in seen.items()}))
+
+
+def test_a_recogniser_of_batches():
+    """2 engines of 3 workers busy for 120 of 600 s.  9,000 jobs of 0.16 s in full batches of 30:
+    300 floors of 20 ms, 9,000 rows of 1 ms, 1,440 s of audio at 5 ms are 22.2 s."""
+    spec = AsrSpec(engines=2, workers=3, cap=30, cost=np.array([0.02, 0.001, 0.005]))
+    found = stages(with_ears(spec, busy=[50.0, 70.0], jobs=9000, audio=1440.0))["ears"]
+    assert found["busy"] == pytest.approx(0.2)
+    assert found["knee"] == found["load"] == pytest.approx(22.2 / 600)
+    assert stages(with_ears(spec))["ears"]["knee"] is None
+
+
+def test_a_recogniser_of_slots():
+    """64 slots, 4,800 s of calls in 100 s: three quarters are taken; a step of 60 ms for a frame
+    of 80 ms is as near, one of 72 ms nearer."""
+    for step, load in ((0.02, 0.75), (0.072, 0.9)):
+        spec = AsrSpec(SLOTS, slots=64, step=step, chunk=0.08)
+        made = with_ears(spec, busy=[20.0], calls=[4800.0], jobs=0, audio=0.0)
+        assert stages(made)["ears"]["load"] == pytest.approx(load)
+        assert nearest(stages(made)) == "ears"
 
 
 def test_nothing_is_nearest_where_nothing_was_measured():

@@ -71,7 +71,7 @@ def run_metrics(tables: Tables) -> dict[str, Any]:
     minutes = timed["heard_s"].sum() / 60.0
     stall = timed["stall_largest_s"].to_numpy()
     waited = spoken["waited_s"].to_numpy()
-    gap = gap_p99(run)
+    gap = float(quantile_rows(run.record.gap_hist[None, :], 0.99)[0])
     money = costs(counted)
     return {
         **{name: float(outcome.get(name, 0)) for name in ("refused", "abandoned", "failed")},
@@ -89,7 +89,7 @@ def run_metrics(tables: Tables) -> dict[str, Any]:
         "stall_seconds_per_1000_audio_minutes": (
             1000.0 * timed["stall_total_s"].sum() / minutes if minutes else None
         ),
-        "pace_p99": 1.0 / gap if gap is not None and gap > 0 else None,
+        "pace_p99": 1.0 / gap if gap > 0 else None,
         **{f"ttfa_p{q}_s": nearest_rank(waited, q / 100.0) for q in (50, 95, 99)},
         "c50": share(stall <= 0.05),
         "c100": share(stall <= 0.1),
@@ -106,12 +106,6 @@ def run_metrics(tables: Tables) -> dict[str, Any]:
         "stages": stages(run),
         "tenants": budgets(run.terms.tenants, rows, calls),
     }
-
-
-def gap_p99(run: Played) -> Value:
-    """99 % point of the gap before a chunk / its audio."""
-    found = float(quantile_rows(run.record.gap_hist[None, :], 0.99)[0])
-    return None if np.isnan(found) else found
 
 
 def talk(spoken: pd.DataFrame) -> dict[str, Value]:

@@ -7,23 +7,22 @@ import numpy as np
 
 from voicesim.engine import cost
 from voicesim.engine import layout as at
+from voicesim.engine.asr_spec import SLOTS, AsrSpec
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import PoolSpec
 from voicesim.metrics.dialogue_run import Played, Stage
 from voicesim.metrics.summary import Value
-from voicesim.metrics.tables import quantile_rows
 
 VOICES = ("tts", "omni")
 
 
 def stages(run: Played) -> dict[str, dict[str, Value]]:
-    """By stage: busy, load, queued, pace and ``knee``, the greatest of what may reach 1.
+    """By stage: busy, load, queued and ``knee``, the greater of load and queued.
 
     busy: share of the observed time that its GPU (decode steps; the recogniser's batches) works;
     of continuous batching that nears 1 long before the knee, so it is no load.
-    load: tokens made / tokens that full batches would make, or share of codec or recogniser time.
+    load: work done / work that full batches would do in the time, or share of codec time.
     queued: streams that wait for a place / all streams at the engine, over the observed time.
-    pace: 99 % point of the gap before a chunk / its audio; beyond 1 the listener's buffer drains.
     """
     found = {}
     for stage in run.terms.stages:
@@ -32,7 +31,7 @@ def stages(run: Played) -> dict[str, dict[str, Value]]:
         else:
             found[stage.name] = _pool(run, stage, run.spec.pools[stage.pool])
         of = found[stage.name]
-        known = [x for name in ("load", "queued", "pace") if (x := of[name]) is not None]
+        known = [x for name in ("load", "queued") if (x := of[name]) is not None]
         of["knee"] = max(known) if known else None
     return found
 
@@ -51,28 +50,36 @@ def nearest(by_stage: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 
 def _recogniser(run: Played, stage: Stage) -> dict[str, Value]:
-    """Busy seconds of its workers: ``asr["busy"]``, of all engines."""
-    spec, seconds = run.spec.asr, run.record.asr.get("busy")
-    if spec is None or seconds is None:
-        return {"busy": None, "load": None, "queued": None, "pace": None}
-    share = float(np.sum(seconds)) / (run.window * spec.engines * spec.workers)
-    return {"busy": share, "load": share, "queued": None, "pace": None}
+    spec, seen = run.spec.asr, run.record.asr
+    if spec is None or not seen:
+        return {"busy": None, "load": None, "queued": None}
+    busy = float(np.sum(seen["busy"])) / (run.window * spec.engines * spec.workers)
+    return {"busy": busy, "load": asr_load(run, spec), "queued": None}
+
+
+def asr_load(run: Played, spec: AsrSpec) -> float:
+    """Of batches: seconds that the run's jobs would take in full ones / seconds that there are
+    before the horizon.  Of a slot server: its step / the frame, or the share of slots taken."""
+    seen = run.record.asr
+    if spec.kind == SLOTS:
+        taken = float(np.sum(seen["calls"])) / (run.window * spec.engines * spec.slots)
+        return max(spec.step / spec.chunk, taken)
+    jobs, audio = float(seen["jobs"]), float(seen["audio"])
+    floor, per_row, per_audio = spec.cost
+    seconds = jobs * (floor / spec.cap + per_row) + audio * per_audio
+    return float(seconds / (run.spec.horizon * spec.engines * spec.workers))
 
 
 def _pool(run: Played, stage: Stage, spec: PoolSpec) -> dict[str, Value]:
     record = run.record.pools[stage.pool]
     window = run.window * spec.engines
     busy = float(record.busy["decode"].sum()) / window
-    codec = None
+    load = token_load(record, spec, stage.kind in VOICES)
     if spec.codec is not None:
         codec = float(record.busy["codec"].sum()) / window / spec.codec.workers
-    load = token_load(record, spec)
-    pace = None
-    if stage.kind in VOICES:
-        gap = float(quantile_rows(record.gap_hist[None, :], 0.99)[0])
-        pace = gap if gap == gap else None
-    load = load if codec is None else max(load, codec)
-    return {"busy": busy, "load": load, "queued": _queued(run, record), "pace": pace}
+        beside = codec if spec.codec.shared else 0.0  # both on one card stretch each other
+        load = max(load * (1.0 + (spec.decode_slowdown - 1.0) * beside), codec)
+    return {"busy": busy, "load": load, "queued": _queued(run, record)}
 
 
 def _queued(run: Played, record: RunRecord) -> Value:
@@ -83,20 +90,29 @@ def _queued(run: Played, record: RunRecord) -> Value:
     return waiting / every if every else 0.0
 
 
-def token_load(record: RunRecord, spec: PoolSpec) -> float:
+def token_load(record: RunRecord, spec: PoolSpec, voice: bool) -> float:
     """GPU seconds that the run's tokens would take in full batches / those of the horizon.
 
-    A full batch holds ``max_num_seqs`` streams and prefill in the proportion of the run, as far as
-    the token budget goes; reading the context is left out, so the full batch is a little too fast.
-    What is still decoded after the horizon counts as if it had been before.
+    A full batch is one of ``max_num_seqs`` streams, with prefill in the proportion of the run, as
+    far as the token budget goes; of voices the largest whose step is no longer than its audio, if
+    there is any.  Reading the context is left out, so it is a little too fast.  What is still
+    decoded after the horizon counts as if it had been before.
     """
     made = record.counters["stream_steps"]
     if not made:
         return 0.0
-    prefill = record.counters["prefill_tokens"] / made
-    streams = min(float(spec.max_num_seqs), spec.budget / (1.0 + prefill))
-    tokens = min(round(streams * (1.0 + prefill)), len(spec.step.compute_s) - 1)
+    each = 1.0 + record.counters["prefill_tokens"] / made
+    most = min(spec.budget, len(spec.step.compute_s) - 1)
+    full = max(min(spec.max_num_seqs, int(most / each)), 1)
+    steps = [step_of(spec, n, min(round(n * each), most)) for n in range(1, full + 1)]
+    if voice:
+        full = max([n for n, step in enumerate(steps, 1) if step <= spec.token_audio], default=full)
+    return float(made / full * steps[full - 1] / (spec.horizon * spec.engines))
+
+
+def step_of(spec: PoolSpec, streams: int, tokens: int) -> float:
+    """Seconds of a step of so many streams and tokens, their context not read."""
     gpu = cost.gpu_seconds(spec.step.params, spec.step.compute_s[tokens], 0.0, 0.0)
-    host = cost.host_seconds(spec.step.params, streams, 0.0)
-    full = cost.step_seconds(spec.step.params, gpu, host)
-    return float(made / streams * full / (spec.horizon * spec.engines))
+    return cost.step_seconds(
+        spec.step.params, gpu, cost.host_seconds(spec.step.params, streams, 0.0)
+    )

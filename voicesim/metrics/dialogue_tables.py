@@ -100,6 +100,7 @@ def turns(run: Played, units: pd.DataFrame) -> pd.DataFrame:
         "audible_stalls": i[:, of.A_AUDIBLE],
         "stall_total_s": np.where(measured, f[:, of.A_STALL], np.nan),
         "stall_largest_s": np.where(measured, f[:, of.A_STALL_MAX], np.nan),
+        "worst_pace": np.where(f[:, of.A_PACE] >= 0.0, f[:, of.A_PACE], np.nan),
         "lost_audio_s": f[:, of.A_LOST],
         "interrupt": pd.Categorical.from_codes(
             i[:, of.A_INTERRUPT].astype(np.int8), pd.Index(of.INTERRUPTS)
@@ -244,7 +245,7 @@ def series(run: Played, offered: np.ndarray) -> pd.DataFrame:
 
     offered: nominal calls per second.  live: calls; speaking: callers who speak; answering:
     agents who do.  running, waiting, codec_queue: of all pools together, and of each by name.
-    gap_p99: of the pools of voices, as in voicesim.metrics.tables.
+    gap_p99: of the chunks of answers, as in voicesim.metrics.tables.
     """
     rows = run.record.series
     found: dict[str, Any] = {

@@ -136,8 +136,8 @@ SHARES = ("c50", "c100", "c200")
 
 
 def bounds(name: str) -> tuple[float, float]:
-    """What a metric can be: a share from 0 to 1; a lead may be negative; the rest is not."""
-    if name == "alarm_lead_s":
+    """What a metric can be: a share from 0 to 1; a lead, a change may be negative; the rest not."""
+    if name == "alarm_lead_s" or name.endswith("_change_s"):
         return -np.inf, np.inf
     return 0.0, 1.0 if name in SHARES or name.endswith("_share") else np.inf
 

@@ -15,11 +15,14 @@ from voicesim.report.dialogue_words import (
     knee,
     legend,
     money,
+    one_more,
     turn_taking,
 )
 from voicesim.report.table import BAD, DOUBT, FAINT, Column, items, layout
 from voicesim.report.words import Summary
 
+NONE = {"mean": None, "low": None, "high": None}
+LABEL = 40  # cells of a name: a tenant's, a segment's and its owner's
 IN_FULL = 3
 """Variants whose ledgers are told in full; of more, the p95 of each segment."""
 
@@ -48,12 +51,11 @@ LEDGER = [
     Column(["median"], ["median_turn_s"], words.milliseconds, group="one turn, ms"),
     Column(["p99"], ["p99_turn_s"], words.milliseconds, group="one turn, ms"),
 ]  # fmt: skip
+MARGINAL = Column(["10% less:", "p95 by"], ["change_s"], words.milliseconds)
 STAGES = [
     Column(["busy"], ["busy"], words.percent),
     Column(["of full", "batches"], ["load"], words.percent),
     Column(["waiting", "for a place"], ["queued"], words.percent, _bad),
-    Column(["p99", "gap/audio"], ["pace"], words.times,
-           lambda v: BAD if v > 1 else DOUBT if v > 0.8 else ""),
 ]  # fmt: skip
 COSTS = [
     *(Column([name], ["cost", name], words.money, group="cost") for name in
@@ -93,7 +95,7 @@ def print_dialogues(summary: Summary, context: Mapping[str, Any], console: Conso
             say()
             say(title, "bold")
         ranked = columns is HEADLINE
-        for block in layout(rows, console.width, plain, ranked, columns, name):
+        for block in layout(rows, console.width, plain, ranked, columns, name, LABEL):
             if not title:
                 say()
             for line in block:
@@ -103,7 +105,7 @@ def print_dialogues(summary: Summary, context: Mapping[str, Any], console: Conso
     said = [
         (f"{name}:", line)
         for name, m in summary.items()
-        for line in (turn_taking(m), interruptions(m), caches(m), knee(m))
+        for line in (turn_taking(m), interruptions(m), caches(m), knee(m), one_more(m))
         if line
     ]
     if said:
@@ -131,7 +133,8 @@ def _tables(summary: Summary, context: Mapping[str, Any]) -> Iterator[Table]:
     if len(summary) <= IN_FULL:
         for name, m in summary.items():
             of = f": {name}" if many else ""
-            yield f"Where the time went{of}", ledger(m), LEDGER, "segment"
+            columns = [*LEDGER, MARGINAL] if "marginal" in m else LEDGER
+            yield f"Where the time went{of}", ledger(m), columns, "segment"
     else:
         columns = [Column([p], ["ledger", f"{p}_p95_s"], words.milliseconds) for p in
                    (*SEGMENTS, "total")]  # fmt: skip
@@ -159,6 +162,7 @@ def ledger(metrics: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     found = {}
     for part in (*SEGMENTS, "network", "total"):
         row = {c.path[0]: metrics["ledger"][f"{part}_{c.path[0]}"] for c in LEDGER}
+        row["change_s"] = metrics.get("marginal", {}).get(f"{part}_change_s", NONE)
         if any(each["mean"] for each in row.values()):
             found["(network)" if part == "network" else part] = row
     return found

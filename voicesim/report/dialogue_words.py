@@ -17,11 +17,13 @@ def legend(summary: Summary, context: Mapping[str, Any], plain: bool) -> list[tu
         ("segment", "percentiles do not add up; one turn: mean of those around that percentile of "
          "the total, which do. (network) is uplink and downlink"),
         ("busy", "GPU at work; of continuous batching near 100% long before the knee. of full "
-         "batches: tokens made / what full batches would make, or codec, recogniser at work"),
+         "batches: work done / what full batches would do, or the codec at work"),
     ]  # fmt: skip
     if any(words.mean(m, "cost", "total") is not None for m in summary.values()):
         found.append(("cost", "cards over the observed time, busy or idle, and what was bought; "
                       "a token bears what its pool costs / tokens made"))  # fmt: skip
+    if any("marginal" in m for m in summary.values()):
+        found.append(("10% less", "the same callers once more, that segment taking a tenth less"))
     if context["replications"] > 1:
         found.append(("+-" if plain else "±", "95 % interval over the replications"))
     found.append((words.NOT_MEASURED, "not measured"))
@@ -90,6 +92,16 @@ def knee(m: Mapping[str, Any]) -> str:
     """Which stage breaks first."""
     name = nearest(m["stages"])
     return "" if name is None else f"nearest its knee: {name}"
+
+
+def one_more(m: Mapping[str, Any]) -> str:
+    """What one more caller does to the others."""
+    found = words.metric(m, "marginal", "caller_change_s")
+    if found["mean"] is None:
+        return ""
+    half = words.half_width(found)
+    spread = "" if half is None else f" ±{1000 * half:.2f}"
+    return f"one more caller at once moves p95 by {1000 * found['mean']:+.2f}{spread} ms"
 
 
 def money(context: Mapping[str, Any]) -> list[str]:

@@ -196,18 +196,18 @@ class Strip:
 
 def layout(
     summary: Summary, width: int, plain: bool, rank: bool = True,
-    columns: Sequence[Column] = COLUMNS, rows: str = "variant",
+    columns: Sequence[Column] = COLUMNS, rows: str = "variant", names: int = NAME_WIDTH,
 ) -> list[list[Text]]:  # fmt: skip
     """The numbers as blocks of lines: one block if that fits, else as few as do.
 
     rank: whether the rows stand for one another, so that one of them is the best.
-    rows: what they are called.
+    rows: what they are called; names: cells of the longest name, others are broken.
     """
     best = words.best_variant(summary) if rank and len(summary) > 1 else None
     ways = [
         (strips, gap)
         for stacked in (False, True)
-        for strips in [_strips(summary, stacked, plain, best, columns, rows)]
+        for strips in [_strips(summary, stacked, plain, best, columns, rows, names)]
         for gap in (2, 1)
     ]
     packed = [(_pack(strips, width, gap), gap) for strips, gap in ways]
@@ -217,11 +217,11 @@ def layout(
 
 def _strips(
     summary: Summary, stacked: bool, plain: bool, best: str | None, columns: Sequence[Column],
-    rows: str,
+    rows: str, width: int,
 ) -> list[Strip]:  # fmt: skip
     """The name and every group of columns; stacked: intervals below their values."""
     names = [[Text(part, GOOD if name == best else "bold")
-              for part in chop_cells(name, NAME_WIDTH)] for name in summary]  # fmt: skip
+              for part in chop_cells(name, width)] for name in summary]  # fmt: skip
     strips = [Strip([Text(rows, "bold")], names, left=True)]
     for column in columns:
         cells = [

@@ -294,8 +294,8 @@ def _alone(s: Any) -> Iterator[tuple[Path, str]]:
             yield ("cluster", "pools", name, "role"), f"{only} a pool of role {pool.role}"
     if _given(s, "pipeline"):
         yield ("pipeline",), f"{only} a pipeline"
-    if _given(s, "prices"):
-        yield ("prices",), f"{only} prices of its own; give cluster.gpus their price"
+    if s.prices not in (None, HOLE):
+        yield ("prices",), f"{only} prices; cluster.gpus.NAME.price is a card's"
     for name in ("uplink", "capture"):
         if _given(s.listener, name):
             yield ("listener", name), f"{only} a way from the caller to the server"

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .arrivals import Closed, Trace
+from .asr import AsrPool
 from .cluster import Pool
 from .dialogue import Budget, Dialogue, Images, Tenant
 from .errors import Path, unknown
@@ -44,6 +45,10 @@ def dialogue(s: Any) -> Iterator[tuple[Path, str]]:
                 yield ("prices", *below), text
     if isinstance(s.pipeline, Pipeline):
         yield from _pipeline(s.pipeline)
+    if isinstance(s.prices, Prices) and isinstance(s.cluster.gpus, dict):
+        roles = {n: p.role for n, p in pools.items() if isinstance(p, Pool | AsrPool)}
+        for path, text in wrong_prices(s.prices, s.cluster.gpus, roles):
+            yield ("prices", *path), text
 
 
 def _calls(w: Dialogue, horizon: Any) -> Iterator[tuple[Path, str]]:

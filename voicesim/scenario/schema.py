@@ -126,7 +126,8 @@ class Scenario(Part):
     )  # fmt: skip
     slo: Slo = Field(default=Slo(), description="When a call is clean; default 1s and 100ms.")
     prices: Prices | None = Field(
-        default=None, description="Money, of a dialogue; default none: the cards' own prices."
+        default=None,
+        description="Money, of a dialogue, beyond cluster.gpus.NAME.price; default none.",
     )
     alarms: list[Alarm] = Field(default_factory=list, description="Signals to watch; default none.")
     series: Series = Field(default=Series(), description="Time series; default one point a second.")
@@ -138,9 +139,10 @@ class Scenario(Part):
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either, so that the result can be read back."""
         data: dict[str, Any] = handler(self)
+        if self.prices is None:
+            data.pop("prices", None)
         if self.dialogue is None:
             data.pop("pipeline", None)
-            data.pop("prices", None)
             for name in ("uplink", "capture"):
                 data.get("listener", {}).pop(name, None)
         elif not any(pool.engine.prefix_caching for pool in self.cluster.of("llm").values()):
