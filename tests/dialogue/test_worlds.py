@@ -53,7 +53,8 @@ def test_conservation(seed):
     assert not (turns["clean"] & ~turns["measured"]).any()
     assert not (turns["clean"] & turns["total_s"].isna()).any()
     assert (turns["stop_s"].dropna() >= 0).all()
-    assert m["cost"]["waste"] >= m["cost"]["interruptions"] >= 0
+    most = m["cost"]["waste"] * (1 + 1e-12)  # two sums of the same, in another order
+    assert most >= m["cost"]["interruptions"] >= 0
     assert m["cost"]["waste"] <= m["cost"]["gpus"]
 
 
