@@ -9,9 +9,8 @@ from tests.small import PROFILE
 from voicesim.engine.asr_spec import AsrSpec
 from voicesim.engine.spec import CodecSpec
 from voicesim.metrics.dialogue import Tables, run_metrics
-from voicesim.metrics.dialogue_marginal import faster, marginal, mean_live, more, p95
+from voicesim.metrics.dialogue_marginal import faster, marginal, mean_live, more, p95, play
 from voicesim.metrics.dialogue_run import SEGMENTS
-from voicesim.metrics.dialogue_terms import play
 from voicesim.scenario import load
 
 SCENARIO = """\

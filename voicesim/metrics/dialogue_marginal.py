@@ -21,10 +21,12 @@ from voicesim.engine.cost import (
 from voicesim.engine.spec import PoolSpec
 from voicesim.metrics.dialogue import Tables
 from voicesim.metrics.dialogue_run import SEGMENTS, Played
+from voicesim.metrics.dialogue_study import tables_of
 from voicesim.metrics.dialogue_tables import segments
-from voicesim.metrics.dialogue_terms import play, played
 from voicesim.metrics.summary import Value, nearest_rank
 from voicesim.session import record as of
+from voicesim.session.dialogue import Dialogue, record
+from voicesim.session.play import simulate_dialogue
 from voicesim.session.spec import DialogueSpec
 from voicesim.session.tape import DialogueTape
 
@@ -54,9 +56,16 @@ def marginal(scenario: Any, replication: int, run: Played) -> dict[str, Value]:
         if not (gaps[:, k] * known[:, k]).any():
             continue
         spec, tape = faster(run.spec, run.tape, name)
-        other = replace(run, spec=spec, tape=tape, record=played(spec, tape))
+        dialogue = Dialogue(spec, tape)
+        dialogue.advance(spec.end)
+        other = replace(run, spec=spec, tape=tape, record=record(dialogue))
         found[f"{name}_change_s"] = _less(p95(other), base)
     return found
+
+
+def play(scenario: Any, replication: int = 0) -> Played:
+    """A replication of a scenario, ready to be measured."""
+    return tables_of(simulate_dialogue(scenario, replication)).run
 
 
 def _less(a: Value, b: Value) -> Value:

@@ -5,12 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from voicesim.metrics.dialogue_run import Allowance, Played, Stage, Tenant, Terms
-from voicesim.session.build import dialogue_spec, dialogue_tape
-from voicesim.session.dialogue import Dialogue, record
-from voicesim.session.record import DialogueRecord
-from voicesim.session.spec import DialogueSpec
-from voicesim.session.tape import DialogueTape
+from voicesim.metrics.dialogue_run import Allowance, Stage, Tenant, Terms
 
 
 def terms(scenario: Any) -> Terms:
@@ -51,23 +46,3 @@ def _stages(scenario: Any) -> Iterator[Stage]:
             of_spec = -1 if role == "asr" else number
             number += role != "asr"
             yield Stage(name, role, of_spec, pool.on, pool.cards, price)
-
-
-def play(scenario: Any, replication: int = 0, engine: str = "kernel") -> Played:
-    """Play one replication of a scenario whose workload is a dialogue.
-
-    engine: "kernel" or "reference", equal to the bit.  Raises ModelError, ProfileError.
-    """
-    spec, tape = dialogue_spec(scenario, replication), dialogue_tape(scenario, replication)
-    return Played(terms(scenario), spec, tape, played(spec, tape, engine))
-
-
-def played(spec: DialogueSpec, tape: DialogueTape, engine: str = "kernel") -> DialogueRecord:
-    """What a run leaves behind."""
-    if engine == "reference":
-        from voicesim.session.reference import run_dialogue_reference
-
-        return run_dialogue_reference(spec, tape)
-    dialogue = Dialogue(spec, tape)
-    dialogue.advance(spec.end)
-    return record(dialogue)
