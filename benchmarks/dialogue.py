@@ -8,6 +8,7 @@ kernel and is not counted.
 
 import resource
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from voicesim.metrics.dialogue import run_metrics
@@ -40,12 +41,14 @@ def main() -> None:
     left = record(dialogue)
     metrics = run_metrics(tables_of(DialogueRun(scenario, spec, tape, left, dialogue.events)))
     clock.append(time.process_time())
-    draw, compiling, play, count = (b - a for a, b in zip(clock, clock[1:], strict=False))
+    draw, compiling, play, count = (b - a for a, b in pairwise(clock))
     live = left.series[300:, D_LIVE].mean()
     steps = sum(p.counters["steps"] for p in left.pools)
     stream_steps = sum(p.counters["stream_steps"] for p in left.pools)
     print(f"{live:,.0f} calls at once, {tape.turns:,} turns, {dialogue.events:,} events")
-    print(f"draw {draw:.1f} s, play {play:.1f} s, count {count:.1f} s of CPU (load {compiling:.1f})")
+    print(
+        f"draw {draw:.1f} s, play {play:.1f} s, count {count:.1f} s of CPU (load {compiling:.1f})"
+    )
     print(f"{steps / play / 1e6:.2f} M steps, {stream_steps / play / 1e6:.1f} M stream-steps, "
           f"{tape.turns / play / 1e3:.0f} k turns a second")  # fmt: skip
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.session.worlds import differences, random_dialogue
+from voicesim.engine.pool import PoolEnvironment
 from voicesim.session import record as rec
 from voicesim.session.dialogue import Dialogue, record
 from voicesim.session.reference import run_dialogue_reference
@@ -30,6 +31,23 @@ def test_random_dialogues_are_equal_to_the_last_bit(seed):
 def test_every_way_to_cancel(seed):
     spec, tape = random_dialogue(seed, cancel=seed % 4, resume=np.inf)
     assert differences(played(spec, tape), run_dialogue_reference(spec, tape)) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_with_a_control_process(seed):
+    """A SimPy process that drains and reopens replicas sees the same world in both."""
+
+    def drain(env, cluster):
+        for i in range(60):
+            yield env.timeout(0.37)
+            cluster.set_open(i % 2, 0, i % 3 == 0)
+
+    spec, tape = random_dialogue(seed)
+    dialogue = Dialogue(spec, tape)
+    env = PoolEnvironment(dialogue)
+    env.process(drain(env, dialogue))
+    env.run(until=env.at(spec.end))
+    assert differences(record(dialogue), run_dialogue_reference(spec, tape, [drain])) == []
 
 
 def test_the_worlds_have_it_all():

@@ -193,6 +193,11 @@ class Dialogue:
         while run(*self._arenas, until) == lay.GROW:
             self._grow(int(self.J[lay.J_GROW]))
 
+    def set_open(self, pool: int, replica: int, is_open: bool) -> None:
+        """Let a replica of a pool take new streams, or not (drain); with none open, the first
+        takes them all the same."""
+        self.pools[pool].set_open(replica, is_open)
+
     def _grow(self, p: int) -> None:
         if p < len(self.pools):
             self.pools[p]._grow()

@@ -84,6 +84,11 @@ class Cluster:
         """``then()`` at t (s)."""
         self.at(kind, number, t).callbacks.append(lambda _: then())
 
+    def set_open(self, pool: int, replica: int, is_open: bool) -> None:
+        """Let a replica of a pool take new streams, or not (drain); with none open, the first
+        takes them all the same."""
+        self.stages[pool].set_open(replica, is_open)
+
     # --- recording --------------------------------------------------------------------------------
 
     def bin(self, t: float) -> int:
