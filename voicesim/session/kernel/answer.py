@@ -346,7 +346,7 @@ def expect_interruption(E, J, r):
         if u + 1 <= J[J[O_CALL] + call_of(J, r) * NC + C_LAST]:
             begin_turn(E, J, u + 1, heard)
         else:
-            set_timer(E, J, heard, D_END, call_of(J, r))
+            set_timer(E, J, E[y + Y_STOP], D_END, call_of(J, r))  # hangs up, once that is noticed
 
 
 @compiled

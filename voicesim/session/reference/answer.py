@@ -307,7 +307,9 @@ class Answer:
         self.interrupt = rec.CALLER if barge <= noise else rec.NOISE
         self.timer(lay.D_STOP, self.stop_at, self.stop)
         if self.interrupt == rec.CALLER:
-            self.call.turn_ends(heard, interrupted=True)
+            # who breaks in after the last turn hangs up, and the call ends once that is noticed
+            last = u == self.call.last
+            self.call.turn_ends(self.stop_at if last else heard, interrupted=True)
 
     def all_sent(self) -> None:
         """The last chunk has left: the turn ends with its playback, unless something breaks in."""

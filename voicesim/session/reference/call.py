@@ -24,6 +24,7 @@ class Call:
         self.outcome = at.PENDING
         self.started = self.ended = -1.0
         self.turns = 0
+        self.last = int(self.tape.first[number + 1]) - 1
         self.turn = -1
         self.over = self.speaking = False
         self.draining = 0  # cancelled answers that still occupy the call's socket
@@ -37,7 +38,7 @@ class Call:
         yield self.env.at(float(tape.arrival[k]), at.ARRIVAL, k)
         if not self.let_in():
             return
-        first, last = int(tape.first[k]), int(tape.first[k + 1]) - 1
+        first, last = int(tape.first[k]), self.last
         speak = self.started + float(tape.think[first])
         for u in range(first, last + 1):
             mine = self.begins(u, speak)
