@@ -312,7 +312,7 @@ def _shares(at: Path, pools: dict[str, Any]) -> Iterator[tuple[Path, str]]:
             yield (*at, name, "share"), "never used: the only pool serves all callers"
         if len(pools) > 1 and share is None:
             yield (*at, name), "needs its share of the callers: there are several pools"
-    shares = [share for share in given.values() if share is not None]
+    shares = [share for share in given.values() if isinstance(share, float)]
     if len(shares) == len(pools) > 1 and abs(sum(shares) - 1.0) > 1e-9:
         yield at, f"the shares must add up to 1; found {sum(shares):g}"
 
