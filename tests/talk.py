@@ -51,7 +51,7 @@ LARGE = (
 pipeline:
   cascade: {small: small, large: llm, small_share: 0.3}
   omni: {share: 0.2, timeout: 1s}
-  filler: {after: 700ms, audio: 500ms}
+  filler: {after: 750ms, audio: 500ms}
 """
 )
 """With every kind of stage."""
