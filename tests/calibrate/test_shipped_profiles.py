@@ -24,6 +24,9 @@ CPU = HERE / "measured" / "vllm_cpu"
 SHIPPED = {"cpu": "vllm-cpu-22m.yaml", "h100": "qwen3-tts-1.7b-h100.yaml"}
 
 
+PRIORS = ("llama-3.1-8b-h100-prior.yaml", "llama-3.1-8b-l4-prior.yaml")
+
+
 def documented() -> dict[str, list[str]]:
     """The commands of calibration/README.md, by the file that each writes."""
     lines = (HERE / "README.md").read_text().splitlines()
@@ -71,7 +74,7 @@ LADDERS = sorted(path.stem for path in (HERE / "measured" / "ladders").iterdir()
 def test_each_shipped_profile_has_its_documented_command():
     """Its own, or as the profile of the published ladder of its name."""
     files = {path.name for path in (HERE / "profiles").iterdir()}
-    assert set(documented()) == set(SHIPPED.values())
+    assert set(documented()) == {*SHIPPED.values(), *PRIORS}
     assert files == set(documented()) | {f"{name}.yaml" for name in LADDERS}
     assert "    python benchmarks/accuracy.py --profiles\n" in (HERE / "README.md").read_text()
 
@@ -114,6 +117,18 @@ def test_the_page_says_what_the_profiles_say():
     text = page(found, dropped(HERE / "measured" / "ladders_not_taken.csv"))
     assert text == (HERE.parent / "docs" / "accuracy.md").read_text()
     assert "not explained" not in text
+
+
+@pytest.mark.parametrize("file", PRIORS)
+def test_a_priors_command_gives_the_shipped_file_and_says_what_it_is(file, tmp_path):
+    made = tmp_path / file
+    words = documented()[file]
+    result = CliRunner().invoke(app, [*words[: words.index("-o")], "-o", str(made)])
+    assert result.exit_code == 0, result.output
+    assert made.read_bytes() == (HERE / "profiles" / file).read_bytes()
+    profile = load_profile(made)
+    assert profile.form == "roofline" and "nothing here was measured" in profile.notes[0]
+    assert profile.decode.memory_s.origin == "prior"
 
 
 @pytest.mark.parametrize("name", ["cpu", "h100"])

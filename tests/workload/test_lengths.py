@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from workload_standins import law
 
+from voicesim.scenario.units import Distribution, constant
 from voicesim.workload import lengths
 from voicesim.workload.rng import Purpose
 
@@ -46,6 +47,36 @@ def test_draws_follow_the_law(ours, scipys):
     x = lengths.draw(ours, n, 7, 0, Purpose.AUDIO)
     assert stats.kstest(x, scipys.cdf).pvalue > ALPHA
     assert abs(x.mean() - scipys.mean()) < stats.norm.isf(ALPHA / 2) * scipys.std() / n**0.5
+
+
+def test_truncated_normal():
+    ours = Distribution("normal", {"mean": 0.2, "sd": 0.35})
+    scipys = stats.truncnorm(-0.2 / 0.35, np.inf, loc=0.2, scale=0.35)
+    np.testing.assert_allclose(lengths.quantile(ours, U[1:-1]), scipys.ppf(U[1:-1]), atol=1e-9)
+    assert lengths.mean(ours) == pytest.approx(scipys.mean(), rel=1e-9)
+
+
+def test_one_and_poisson_or_negative_binomial():
+    poisson = lengths.quantile(law("poisson", mean=2.0), U)
+    assert poisson.tolist() == (1 + stats.poisson(1.0).ppf(U.clip(1e-12))).tolist()
+    wide = law("negative_binomial", mean=8.0, cv=0.6)
+    x = lengths.draw(wide, 200_000, 3, 0, Purpose.COUNTS)
+    assert x.min() == 1.0
+    assert x.mean() == pytest.approx(8.0, abs=4 * 4.8 / len(x) ** 0.5)
+    assert x.std() / x.mean() == pytest.approx(0.6, rel=0.01)
+    assert set(lengths.quantile(law("poisson", mean=1.0), U)) == {1.0}
+    for bad in (law("poisson", mean=0.5), law("negative_binomial", mean=8.0, cv=0.3)):
+        with pytest.raises(ValueError):
+            lengths.quantile(bad, U)
+
+
+def test_a_mixture_draws_each_part_in_its_share():
+    parts = [(0.8, constant(1.0)), (0.2, Distribution("exponential", {"mean": 5.0}))]
+    mixed = Distribution("mixture", {"parts": parts})
+    x = lengths.draw(mixed, 100_000, 3, 0, Purpose.THINK)
+    assert np.mean(x == 1.0) == pytest.approx(0.8, abs=0.006)
+    assert stats.kstest(x[x != 1.0], stats.expon(scale=5.0).cdf).pvalue > ALPHA
+    assert mixed.mean() == pytest.approx(1.8) == lengths.mean(mixed)
 
 
 @given(st.floats(0.01, 1e3), st.floats(1.0, 14.9))

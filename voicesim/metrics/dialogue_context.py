@@ -44,6 +44,7 @@ def assumptions(terms: Terms, spec: DialogueSpec) -> list[str]:
     )
     if spec.asr is not None:
         found.append(f"the recogniser is of kind {ASR_KINDS[spec.asr.kind]}")
+    found += terms.stated
     bought = [s.name for s in terms.stages if terms.prices and s.name in terms.prices.bought]
     if bought:
         found.append(f"bought by use, its cards cost nothing here: {', '.join(bought)}")

@@ -49,7 +49,7 @@ class Stage:
 
     kind: asr, llm, tts or omni.  pool: its number in ``spec.pools``; -1 of the recogniser.
     card, cards: the kind and the number of GPUs; per_hour: the scenario's price of one (None: it
-    has none).
+    has none).  wer: a recogniser's word error rate as stated (None: it is not).
     """
 
     name: str
@@ -58,6 +58,7 @@ class Stage:
     card: str = ""
     cards: int = 0
     per_hour: float | None = None
+    wer: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Terms:
     late: an end of turn noticed so late is late (s); inf: none is.
     hello: median (s) and sigma of the lognormal silence after which a caller says "hello?".
     prices: None: those of the stages.
+    stated: what the scenario says of its engines' quality, for the report, a sentence each.
     """
 
     tenants: Sequence[Tenant] = (Tenant(),)
@@ -75,6 +77,7 @@ class Terms:
     late: float = np.inf
     hello: tuple[float, float] = HELLO
     prices: Prices | None = None
+    stated: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

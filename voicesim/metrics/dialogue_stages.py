@@ -23,6 +23,7 @@ def stages(run: Played) -> dict[str, dict[str, Value]]:
     of continuous batching that nears 1 long before the knee, so it is no load.
     load: work done / work that full batches would do in the time, or share of codec time.
     queued: streams that wait for a place / all streams at the engine, over the observed time.
+    wer: word error rate of a recogniser, where the scenario states it.
     """
     found = {}
     for stage in run.terms.stages:
@@ -33,6 +34,8 @@ def stages(run: Played) -> dict[str, dict[str, Value]]:
         of = found[stage.name]
         known = [x for name in ("load", "queued") if (x := of[name]) is not None]
         of["knee"] = max(known) if known else None
+        if stage.wer is not None:
+            of["wer"] = stage.wer
     return found
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from voicesim.engine.transform import described
 from voicesim.metrics.dialogue_run import Allowance, Stage, Tenant, Terms
 
 
@@ -19,8 +20,19 @@ def terms(scenario: Any) -> Terms:
         tuple(_tenants(scenario)),
         tuple(_stages(scenario)),
         ends.max if ends.kind == "semantic" else np.inf,
-        prices=scenario.prices,
+        (scenario.workload.reprompt.median, scenario.workload.reprompt.sigma),
+        scenario.prices,
+        tuple(_stated(scenario)),
     )
+
+
+def _stated(scenario: Any) -> Iterator[str]:
+    for name, pool in scenario.cluster.pools.items():
+        if pool.role == "asr":
+            if pool.asr.wer is not None:
+                yield f"{name}: word error rate {pool.asr.wer:.2%}, as stated"
+        elif pool.engine.transform is not None:
+            yield f"{name}: {described(pool.engine.transform)}"
 
 
 def _tenants(scenario: Any) -> Iterator[Tenant]:
@@ -45,4 +57,5 @@ def _stages(scenario: Any) -> Iterator[Stage]:
             price = cluster.gpus[pool.on].price_per_hour
             of_spec = -1 if role == "asr" else number
             number += role != "asr"
-            yield Stage(name, role, of_spec, pool.on, pool.cards, price)
+            wer = pool.asr.wer if role == "asr" else None
+            yield Stage(name, role, of_spec, pool.on, pool.cards, price, wer)

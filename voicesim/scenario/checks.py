@@ -109,7 +109,8 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
         yield from _workload(s.workload)
         yield from _crowd(s.workload, s.horizon)
         yield from _alone(s)
-        yield from _shares(("cluster", "pools"), _named(s.cluster.pools))
+        if isinstance(s.workload, Workload):
+            yield from _shares(("cluster", "pools"), _named(s.cluster.pools))
         yield from _coupled(s)
     yield from alarms(s.alarms, s)
     player = s.listener.player
@@ -303,15 +304,15 @@ def _alone(s: Any) -> Iterator[tuple[Path, str]]:
 
 def _shares(at: Path, pools: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     """Several pools divide the callers; one pool has nobody to divide them with."""
-    given = {name: pool.share for name, pool in pools.items() if pool is not HOLE}
-    if len(given) < len(pools) or any(share is HOLE for share in given.values()):
+    given = {name: getattr(pool, "share", HOLE) for name, pool in pools.items()}
+    if any(share is HOLE for share in given.values()):
         return
     for name, share in given.items():
         if len(pools) == 1 and share is not None:
             yield (*at, name, "share"), "never used: the only pool serves all callers"
         if len(pools) > 1 and share is None:
             yield (*at, name), "needs its share of the callers: there are several pools"
-    shares = [share for share in given.values() if share is not None]
+    shares = [share for share in given.values() if isinstance(share, float)]
     if len(shares) == len(pools) > 1 and abs(sum(shares) - 1.0) > 1e-9:
         yield at, f"the shares must add up to 1; found {sum(shares):g}"
 

@@ -7,9 +7,9 @@ leaves out from the workload.
 from __future__ import annotations
 
 import functools
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from .arrivals import AnyArrivals
 from .errors import wrong
@@ -25,6 +25,7 @@ from .units import (
     Share,
     Size,
     constant,
+    real,
 )
 from .workload import AudioLaw, CountLaw, PatienceLaw, TimeLaw
 
@@ -294,6 +295,17 @@ class Tenant(Talk):
     budget: Budget | None = Field(default=None, description="Its latency budget; default none.")
 
 
+class Reprompt(Part):
+    """When a caller asks "hello?"; counted, it changes nothing in the run."""
+
+    median: PositiveDuration = Field(
+        default=4.0, description="Median silence before it (s), lognormal; default 4s, assumed."
+    )
+    sigma: Annotated[float, BeforeValidator(real(0, 10)), WithJsonSchema({"type": "number"})] = (
+        Field(default=0.5, description="Sigma of that law; default 0.5, assumed.")
+    )
+
+
 class Dialogue(Talk):
     """Calls with an agent: turns, answers, interruptions."""
 
@@ -306,6 +318,9 @@ class Dialogue(Talk):
     )
     budget: Budget | None = Field(
         default=None, description="Latency budget of the callers of no tenant; default none."
+    )
+    reprompt: Reprompt = Field(
+        default=Reprompt(), description='Silence after which callers ask "hello?"; default 4s.'
     )
     tenants: list[Tenant] = Field(
         default_factory=list,

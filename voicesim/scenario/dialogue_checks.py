@@ -39,10 +39,6 @@ def dialogue(s: Any) -> Iterator[tuple[Path, str]]:
     pools = s.cluster.pools if isinstance(s.cluster.pools, dict) else {}
     if all(isinstance(pool, Part) for pool in pools.values()):
         yield from _stages(pools, s.pipeline)
-        if isinstance(s.prices, Prices) and isinstance(s.cluster.gpus, dict):
-            stages = {name: pool.role for name, pool in pools.items()}
-            for below, text in wrong_prices(s.prices, s.cluster.gpus, stages):
-                yield ("prices", *below), text
     if isinstance(s.pipeline, Pipeline):
         yield from _pipeline(s.pipeline)
     if isinstance(s.prices, Prices) and isinstance(s.cluster.gpus, dict):

@@ -126,7 +126,7 @@ def _counted(kind: str, p: dict[str, Any], u: np.ndarray) -> np.ndarray:
         if variance <= extra:
             raise ValueError(f"negative_binomial cv {p['cv']:g}: narrower than 1 + Poisson")
         law = nbinom(extra**2 / (variance - extra), extra / variance)
-    table = law.cdf(np.arange(int(law.isf(1e-12)) + 2))
+    table = law.cdf(np.arange(int(law.isf(2.0**-53)) + 2))
     return 1.0 + np.searchsorted(table, u, side="right")
 
 
