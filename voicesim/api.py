@@ -11,7 +11,7 @@ To add a command: a function here that returns an Answer, and its name in ``voic
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -50,12 +50,12 @@ from voicesim.report import figure as peak
 from voicesim.report import ladder as climbing
 from voicesim.report.alarms_figure import draw as alarm_figure
 from voicesim.report.calibrate import calibrated
+from voicesim.report.dialogue_figure import draw as waterfall
 from voicesim.report.ladder_figure import draw as ladder_figure
 from voicesim.report.plan import Shown, print_plan
-from voicesim.report.run import How, play
+from voicesim.report.run import How, play, show
 from voicesim.report.sides import print_gate
 from voicesim.report.sweep import print_sweep
-from voicesim.report.table import print_report
 from voicesim.report.tornado import print_tornado, verdict
 from voicesim.runfolder import FolderError, RunFolder
 from voicesim.scenario import ScenarioErrors, ScenarioFile
@@ -116,6 +116,7 @@ def run(
     engine: str = "kernel",
     backend: str = "processes",
     address: str | None = None,
+    marginal: bool = False,
     out: Where | None = None,
     progress: bool = False,
 ) -> Answer[StudyResult]:
@@ -123,13 +124,14 @@ def run(
 
     file: a path, or what ``voicesim.scenario.load`` gives (then without sets, seed and
     replications).  sets: overrides such as "horizon=5min".  workers: processes, default one per
-    core.  chunks: also write every chunk.  engine: kernel or reference.  out: run folder.
+    core.  chunks: also write every chunk.  engine: kernel or reference.  marginal: dialogues also
+    with one thing changed at a time.  out: run folder.
 
     table: a row per variant and replication, every metric.  summary: a row per variant and
     metric: mean, low, high (95 %).  Raises Error.
     """
     with said(file):
-        how = how_of(workers, chunks, engine, backend, address)
+        how = replace(how_of(workers, chunks, engine, backend, address), marginal=marginal)
         study = checked(_read(file, sets, seed, replications))
         folder = None if out is None else RunFolder(Path(out))
         found = play(study, folder, how, not progress)
@@ -463,8 +465,12 @@ def run_answer(found: StudyResult) -> Answer[StudyResult]:
         found,
         found.replications,
         summary_table(found.summary),
-        lambda: peak.draw(found.series, found.summary, found.context),
-        lambda console: print_report(found.summary, found.context, console, found.pools),
+        lambda: (
+            waterfall(found.summary, found.context)
+            if found.of_dialogues
+            else peak.draw(found.series, found.summary, found.context)
+        ),
+        lambda console: show(found, console),
     )
 
 

@@ -17,7 +17,14 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
-from voicesim.metrics import dialogue_context, dialogue_study, fleet, tables, warmup
+from voicesim.metrics import (
+    dialogue_context,
+    dialogue_marginal,
+    dialogue_study,
+    fleet,
+    tables,
+    warmup,
+)
 from voicesim.metrics import summary as metrics
 from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
 from voicesim.metrics.dialogue_terms import terms
@@ -149,11 +156,13 @@ def run_study(
     engine: str = "kernel",
     progress: Callable[[int, int, Outcome], None] | None = None,
     elsewhere: Elsewhere | None = None,
+    marginal: bool = False,
 ) -> StudyResult:
     """Run every variant and replication.
 
     folder: where job tables are written (variant/replication by file name), None for nowhere.
     workers: processes, default one per core.  elsewhere: plays the runs instead of them.
+    marginal: dialogues also with one thing changed at a time (metrics.dialogue_marginal).
     KeyboardInterrupt leaves a partial result with ``complete`` False.  Results do not depend on
     where the runs are played.
     """
@@ -161,7 +170,10 @@ def run_study(
     jobs = [(name, r, part) for name, r in runs for part in file.variants[name].apart()]
     count = min(workers or os.cpu_count() or 1, len(jobs))
     result = StudyResult(file)
-    calls = (delayed(_in_process)(part, name, r, folder, chunks, engine) for name, r, part in jobs)
+    calls = (
+        delayed(_in_process)(part, name, r, folder, chunks, engine, marginal)
+        for name, r, part in jobs
+    )
     parts: dict[tuple[str, int], list[Piece]] = defaultdict(list)
     try:
         done: Iterator[Piece]
@@ -214,10 +226,11 @@ def job(
     folder: Path | None,
     chunks: bool,
     engine: str,
+    marginal: bool = False,
 ) -> Piece:
     """One run of one pool, its tables written to ``folder``."""
     if scenario.dialogue is not None:
-        return _dialogue_job(scenario, variant, replication, folder, chunks, engine)
+        return _dialogue_job(scenario, variant, replication, folder, chunks, engine, marginal)
     run = simulate(scenario, replication, engine, record_chunks=chunks)
     part = fleet.part_of(run)
     if folder is not None:
@@ -241,8 +254,9 @@ def job(
 
 
 def _dialogue_job(
-    scenario: Any, variant: str, replication: int, folder: Path | None, chunks: bool, engine: str
-) -> Piece:
+    scenario: Any, variant: str, replication: int, folder: Path | None, chunks: bool, engine: str,
+    marginal: bool,
+) -> Piece:  # fmt: skip
     """``job`` of a scenario of dialogues: all its pools are one run."""
     run = simulate_dialogue(scenario, replication, engine, record_chunks=chunks)
     made = dialogue_study.tables_of(run)
@@ -250,8 +264,11 @@ def _dialogue_job(
         for name, table in dialogue_study.written(run, made, chunks).items():
             write_table(table, folder, name, variant, replication, scenario)
     warnings = dialogue_study.warnings_of(run, variant)
+    found = dialogue_metrics(made)
+    if marginal:
+        found["marginal"] = dialogue_marginal.marginal(scenario, replication, made.run)
     outcome = Outcome(
-        variant, replication, dialogue_metrics(made), dialogue_study.series_of(run, made),
+        variant, replication, found, dialogue_study.series_of(run, made),
         warnings, run.events, callers(run.tape),
     )  # fmt: skip
     return Piece(variant, replication, None, outcome, warnings, run.events, outcome.callers)

@@ -40,13 +40,21 @@ def run(
     engine: Engine = "kernel",
     backend: Backend = "processes",
     address: Address = None,
+    marginal: Annotated[
+        bool,
+        typer.Option(
+            "--marginal",
+            help="Dialogues: what one more caller, or a tenth less of each segment, does to p95; "
+            "ten runs for each.",
+        ),
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run every variant of a scenario; print the table and write the run folder."""
     from voicesim.report.run import How, run_command
 
-    how = How(workers, chunks, engine, backend, address)
+    how = How(workers, chunks, engine, backend, address, marginal)
     raise typer.Exit(run_command(file, out, sets or (), seed, replications, how, quiet, as_json))
 
 

@@ -29,13 +29,15 @@ from voicesim.study import Outcome, StudyResult, run_study
 @dataclass(frozen=True)
 class How:
     """workers: processes, or of a local cluster; None: one per core.  chunks: write them too.
-    engine: kernel or reference.  backend, address: see experiment.backends."""
+    engine: kernel or reference.  marginal: dialogues also with one thing changed at a time
+    (voicesim.metrics.dialogue_marginal).  backend, address: see experiment.backends."""
 
     workers: int | None = None
     chunks: bool = False
     engine: str = "kernel"
     backend: str = "processes"
     address: str | None = None
+    marginal: bool = False
 
 
 def run_command(
@@ -110,10 +112,13 @@ def play(
     was finished.
     """
     try:
+        if how.marginal:
+            _refuse_marginal(study, how)
         with _progress(Console(stderr=True), quiet) as bar:
             path = None if folder is None else folder.path
             place = elsewhere(how.backend, how.workers, how.address, path, how.chunks, how.engine)
-            result = run_study(study, path, how.workers, how.chunks, how.engine, bar.report, place)
+            result = run_study(study, path, how.workers, how.chunks, how.engine, bar.report, place,
+                               how.marginal)  # fmt: skip
         result.notes = notes
         if folder is not None:
             write_results(result, folder.path)
@@ -123,6 +128,14 @@ def play(
             folder.discard()
         raise
     return result
+
+
+def _refuse_marginal(study: ScenarioFile, how: How) -> None:
+    """Raise ExperimentError where there are no segments, or the runs are played elsewhere."""
+    if study.variants[study.baseline].dialogue is None:
+        raise ExperimentError("--marginal: only a dialogue (workload.kind) has segments")
+    if how.backend != "processes":
+        raise ExperimentError(f"--marginal is of --backend processes, not {how.backend}")
 
 
 def show(result: StudyResult, console: Console) -> None:
