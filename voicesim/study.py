@@ -21,6 +21,7 @@ from voicesim.metrics import dialogue_context, dialogue_study, fleet, tables, wa
 from voicesim.metrics import summary as metrics
 from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
 from voicesim.metrics.dialogue_terms import terms
+from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile
 from voicesim.session.build import dialogue_spec
 from voicesim.session.play import simulate_dialogue
@@ -147,7 +148,7 @@ def run_study(
     workers: int | None = None,
     chunks: bool = False,
     engine: str = "kernel",
-    progress: Callable[[int, int, Outcome], None] | None = None,
+    progress: Show = silent,
     elsewhere: Elsewhere | None = None,
 ) -> StudyResult:
     """Run every variant and replication.
@@ -179,8 +180,8 @@ def run_study(
                 continue
             outcome = outcome_of(parts.pop((piece.variant, piece.replication)), whole)
             result.outcomes.append(outcome)
-            if progress is not None:
-                progress(len(result.outcomes), len(runs), outcome)
+            name = f"{outcome.variant} {outcome.replication}"
+            progress(name, len(result.outcomes), len(runs), events=outcome.events)
         result.complete = True
     except KeyboardInterrupt:
         if not result.outcomes:

@@ -163,7 +163,13 @@ def test_chunks_are_what_validate_replays(out, tmp_path):
     with Fake(lambda n, body: answer) as server:
         more = ("--stream-format", "sse", "--repeats", 2)
         assert measure(server.url(), out, *more).exit_code == 0
-    asked = ["validate", tmp_path / "card.yaml", out / "chunks.csv", "--json", tmp_path / "v.json"]
+    asked = [
+        "validate",
+        tmp_path / "card.yaml",
+        out / "chunks.csv",
+        "--json-file",
+        tmp_path / "v.json",
+    ]
     result = CliRunner().invoke(app, list(map(str, asked)))
     assert result.exit_code == 0, result.output
     (row,) = json.loads((tmp_path / "v.json").read_text())["settings"]
@@ -462,7 +468,7 @@ def test_a_foreign_host_must_be_named(out):
 def test_without_its_packages_the_command_says_what_to_install(out):
     code = (
         "import sys; sys.modules['httpx'] = None; from voicesim.report.measure import *; "
-        f"sys.exit(measure_command('http://localhost/v1/completions', {{}}, {str(out)!r}, False))"
+        f"sys.exit(measure_command('http://localhost/v1/completions', {{}}, {str(out)!r}, False, False))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 2

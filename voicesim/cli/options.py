@@ -25,10 +25,15 @@ Backend = Annotated[str, typer.Option(help="processes, dask or ray.")]
 Address = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the JSON of the folder, no table.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the answer as JSON; nothing else on stdout.")
+]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json-file", metavar="FILE", help="Also write the JSON here.")
+]
 Replications = Annotated[int | None, typer.Option(min=1, help="Independent runs of each variant.")]
 Chunks = Annotated[bool, typer.Option("--chunks", help="Also write every chunk.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors and where the answer is.")]
 
 
 def _engine(name: str) -> str:

@@ -112,33 +112,13 @@ def replay(
 
 
 @app.command(rich_help_panel="One scenario")
-def check(file: ScenarioPath, sets: Sets = None) -> None:
+def check(
+    file: ScenarioPath, sets: Sets = None, as_json: Json = False, quiet: Quiet = False
+) -> None:
     """Say everything that is wrong with a scenario, or what it will run."""
-    from voicesim.scenario import ScenarioErrors, load
+    from voicesim.report.check import check_command
 
-    try:
-        found = load(file, sets=sets or ())
-    except ScenarioErrors as errors:
-        typer.echo(str(errors), err=True)
-        raise typer.Exit(2) from None
-    from voicesim.simulation import problems
-
-    wrong = problems(found)
-    if wrong:
-        typer.echo("\n".join(wrong), err=True)
-        raise typer.Exit(2)
-    first = found.variants[found.baseline]
-    typer.echo(f"OK {file}" + (f": {first.title}" if first.title else ""))
-    width = max(map(len, found.variants))
-    for name, scenario in found.variants.items():
-        calls = scenario.workload.arrivals.expected(scenario.horizon)
-        pools = [f"{p.replicas} x {p.on}" for p in scenario.cluster.pools.values()]
-        typer.echo(
-            f"  {name:<{width}}  {calls:,.0f} calls expected in {scenario.horizon:g} s"
-            f" x {scenario.replications}, {' + '.join(pools)},"
-            f" admission {scenario.policies.admission.kind}"
-            + ("  (baseline)" if name == found.baseline else "")
-        )
+    raise typer.Exit(check_command(file, sets or (), as_json, quiet))
 
 
 @app.command(rich_help_panel="One scenario")
@@ -159,8 +139,9 @@ def runs(
         str | None, typer.Option(metavar="NAME", help="Compare this one; default all in common.")
     ] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """List finished runs and studies, or put two of them side by side."""
     from voicesim.report.runs import runs_command
 
-    raise typer.Exit(runs_command(folders or (), variant, as_json))
+    raise typer.Exit(runs_command(folders or (), variant, as_json, quiet))

@@ -59,7 +59,7 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare variants under the same callers, with as many replications as it takes."""
-    from voicesim.experiment.command import compare_command
+    from voicesim.report.compare import compare_command
 
     code = compare_command(
         file, sets or (), seed, out, as_json, quiet, metric or (), baseline=baseline,
