@@ -50,7 +50,7 @@ class Progress:
         )  # fmt: skip
         self._task = self._bar.add_task("starting", total=None)
         self._began = self._wrote = time.monotonic()
-        self._events = self._played = 0
+        self._events = 0
         self._of = (0, 0, self._began)  # of the task: wanted, done before it began here, and when
         self._done = self._lines = 0
 
@@ -71,6 +71,8 @@ class Progress:
             self._of, self._lines = (wanted, begun, now if done == begun else self._wrote), -1
         elif done <= kept:
             self._of = (wanted, done, now)
+        if done <= kept and not self._events:
+            self._began = now
         self._events += events
         self._done, self.runs, self._wrote = done, runs or done, now
         found = f", {kept} found in the folder" if kept else ""
