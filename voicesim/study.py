@@ -5,11 +5,9 @@ Each run is one job; a job writes its own tables.  When interrupted, what is fin
 
 import hashlib
 import os
-import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
+from voicesim import terminal
 from voicesim.metrics import dialogue_context, dialogue_study, fleet, tables, warmup
 from voicesim.metrics import summary as metrics
 from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
@@ -26,6 +25,7 @@ from voicesim.scenario import ScenarioFile
 from voicesim.session.build import dialogue_spec
 from voicesim.session.play import simulate_dialogue
 from voicesim.simulation import Run, simulate
+from voicesim.workers import started
 
 
 @dataclass
@@ -162,7 +162,7 @@ def run_study(
     jobs = [(name, r, part) for name, r in runs for part in file.variants[name].apart()]
     count = min(workers or os.cpu_count() or 1, len(jobs))
     result = StudyResult(file)
-    calls = (delayed(_in_process)(part, name, r, folder, chunks, engine) for name, r, part in jobs)
+    calls = (delayed(job)(part, name, r, folder, chunks, engine) for name, r, part in jobs)
     parts: dict[tuple[str, int], list[Piece]] = defaultdict(list)
     try:
         done: Iterator[Piece]
@@ -171,8 +171,9 @@ def run_study(
         elif count == 1:
             done = (call[0](*call[1], **call[2]) for call in calls)
         else:
-            done = Parallel(n_jobs=count, return_as="generator_unordered")(calls)
+            done = started(Parallel(n_jobs=count, return_as="generator_unordered"), calls)
         for piece in done:
+            terminal.stop_if_told()
             whole = file.variants[piece.variant]
             held = parts[piece.variant, piece.replication]
             held.append(piece)
@@ -256,13 +257,6 @@ def _dialogue_job(
         warnings, run.events, callers(run.tape),
     )  # fmt: skip
     return Piece(variant, replication, None, outcome, warnings, run.events, outcome.callers)
-
-
-def _in_process(*asked: Any) -> Piece:
-    """``job`` in a process of this machine."""
-    if current_process().name != "MainProcess":
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    return job(*asked)
 
 
 def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:

@@ -26,6 +26,7 @@ from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.rung import BUDGET, Load, Rung, play
 from voicesim.metrics.summary import interval
 from voicesim.progress import Show, silent
+from voicesim.workers import started
 
 GAIN = 1.1
 """Below this factor a doubling of the concurrency no longer pays: the knee."""
@@ -131,7 +132,7 @@ def climb(
             todo = [each for each in dict.fromkeys(wanted) if each not in ladder.rungs]
             todo.sort(reverse=True)  # the long ones first
             calls = (delayed(play)(load, callers, seed) for callers, seed in todo)
-            done = pool(calls) if workers > 1 else (call[0](*call[1]) for call in calls)
+            done = started(pool, calls) if workers > 1 else (call[0](*call[1]) for call in calls)
             for n, rung in enumerate(done, 1):
                 ladder.rungs[int(rung["callers"]), int(rung["seed"])] = rung
                 events = int(rung.pop("events") or 0)

@@ -62,7 +62,7 @@ def attempt(
     path: the scenario.  folder: where finished runs are kept, None: nowhere.  progress: knows how
     many are.  lost: the code when workers died, or more was asked of the machine than it has.
     """
-    terminal.stop_on_sigterm()
+    terminal.heed_signals()
     try:
         return work()
     except (*SAID, *OF_FILE) as problem:
