@@ -15,7 +15,7 @@ from voicesim.calibrate.prior import read_prior, roofline
 from voicesim.catalogue import GPUS, MODELS, WITH_MEMORY, find_gpu, find_model
 from voicesim.cli import app
 from voicesim.engine.profile import load_profile
-from voicesim.scenario.loader import json_schema
+from voicesim.scenario.editor import json_schema
 
 
 def invoke(*words):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -122,11 +121,30 @@ def check(
 
 
 @app.command(rich_help_panel="One scenario")
-def schema() -> None:
-    """Print the JSON Schema of a scenario file, for editors and other tools."""
-    from voicesim.scenario.loader import json_schema
+def explain(
+    key: Annotated[
+        str | None,
+        typer.Argument(metavar="[KEY]", help="Dotted path, metric or profile.FIELD; none: all."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say what a key of a scenario, a metric or a field of a profile means."""
+    from voicesim.report.explain import explain_command
 
-    typer.echo(json.dumps(json_schema(), indent=2))
+    raise typer.Exit(explain_command(key, as_json, quiet))
+
+
+@app.command(rich_help_panel="One scenario")
+def schema(
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it here instead.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of a scenario file, for editors and other tools."""
+    from voicesim.report.explain import schema_command
+
+    raise typer.Exit(schema_command(out))
 
 
 @app.command(rich_help_panel="One scenario")
