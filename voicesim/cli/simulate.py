@@ -1,4 +1,4 @@
-"""Commands on one scenario: run, replay, check, schema, runs."""
+"""Commands on one scenario: new, run, replay, check, explain, schema, runs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,47 @@ from voicesim.cli.options import (
     app,
     seconds_of,
 )
+
+
+@app.command(rich_help_panel="One scenario")
+def new(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Scenario to write (YAML).")],
+    profile: Annotated[
+        str | None, typer.Option(metavar="PROFILE", help="What is served: a file, or what ships.")
+    ] = None,
+    gpu: Annotated[str | None, typer.Option(metavar="NAME", help="Card it runs on.")] = None,
+    cards: Annotated[str | None, typer.Option(metavar="N", help="How many of them.")] = None,
+    calls: Annotated[str | None, typer.Option(metavar="RATE", help="Calls; 45/s.")] = None,
+    peak: Annotated[str | None, typer.Option(metavar="RATE", help="Calls at the peak.")] = None,
+    reply: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Mean audio of a reply; 4.3s.")
+    ] = None,
+    limit: Annotated[
+        str | None, typer.Option(metavar="N|none", help="Calls that a card may hold at once.")
+    ] = None,
+    start_within: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Good: first sound at the latest; 1s.")
+    ] = None,
+    no_stall_over: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Good: no longer stall; 100ms.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: the defaults.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema/--no-schema", help="With the schema for editors beside it.")
+    ] = True,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a commented scenario from six questions, or from the options that answer them."""
+    from voicesim.report.new import new_command
+
+    given = {
+        "profile": profile, "gpu": gpu, "cards": cards, "calls": calls, "peak": peak,
+        "reply": reply, "limit": limit, "start-within": start_within,
+        "no-stall-over": no_stall_over,
+    }  # fmt: skip
+    raise typer.Exit(new_command(file, given, yes, force, schema, as_json, quiet))
 
 
 @app.command(rich_help_panel="One scenario")

@@ -15,15 +15,18 @@ class Meaning(NamedTuple):
 
 _TTFA = "request to first sound, nearest rank, over streams that were heard"
 _STALL = "streams of two chunks or more whose largest stall is within {} ms"
-_FINAL = "one of the outcomes that every offered call has exactly one of"
 
 METRICS: dict[str, Meaning] = {
-    "offered": Meaning("calls", "calls that started after the warm-up"),
-    "completed": Meaning("calls", f"settled, neither refused nor abandoned nor failed; {_FINAL}"),
-    "refused": Meaning("calls", f"with an utterance that was refused for good; {_FINAL}"),
-    "abandoned": Meaning("calls", f"whose caller hung up in silence; {_FINAL}"),
-    "failed": Meaning("calls", f"with an utterance that no engine could ever serve; {_FINAL}"),
-    "live_at_end": Meaning("calls", f"not settled when the run ended; {_FINAL}"),
+    "offered": Meaning(
+        "calls",
+        "calls that started after the warm-up; each is in exactly one of completed, refused, "
+        "abandoned, failed and live_at_end",
+    ),
+    "completed": Meaning("calls", "every utterance played to its end"),
+    "refused": Meaning("calls", "an utterance was refused for good"),
+    "abandoned": Meaning("calls", "the caller hung up in silence"),
+    "failed": Meaning("calls", "an utterance needs more KV cache than an engine has"),
+    "live_at_end": Meaning("calls", "not settled when the run ended"),
     "clean_share": Meaning(
         "share of offered",
         "CLEAN: every utterance started within `slo.start_within`, no stall over "

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from voicesim.catalogue.profiles import profile_file
 from voicesim.engine.profile import Profile, load_profile
 from voicesim.experiment.ladder import Ladder, as_data, climb
 from voicesim.experiment.metrics import ExperimentError
@@ -46,7 +47,7 @@ def ladder_command(
     progress = Progress(quiet)
 
     def work() -> Ladder:
-        load, levels = read(profile, asked)
+        load, levels = read(profile_file(profile), asked)
         folder = RunFolder(out, FILES, ())
         try:
             with progress:

@@ -8,17 +8,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-import voicesim
 from voicesim.catalogue import GPUS, MODELS
+from voicesim.catalogue.profiles import folder
 from voicesim.engine.profile import Profile, load_profile
 from voicesim.report.studies import DONE, attempt, hand_over
-
-
-def folder() -> Path:
-    """Where the profiles lie: in the package once installed, else in the repository."""
-    home = Path(voicesim.__file__).parent
-    inside = home / "profiles"
-    return inside if inside.is_dir() else home.parent / "calibration" / "profiles"
 
 
 def profiles_command(as_json: bool = False, quiet: bool = False) -> int:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from voicesim.calibrate.readers import arrival_trace, form_of, read
+from voicesim.catalogue.profiles import profile_file
 from voicesim.engine.profile import Profile, load_profile
 from voicesim.experiment.assumed import Given, refuse_unused, replica_of, token_audio_of
 from voicesim.experiment.metrics import ExperimentError
@@ -46,7 +47,7 @@ def validate_command(
         read_too = [path.resolve() for path in (profile_path, trace, sessions) if path]
         if json_file is not None and json_file.resolve() in read_too:
             raise ExperimentError(f"--json-file {json_file}: is read too; give it another name")
-        profile = load_profile(profile_path)
+        profile = load_profile(profile_file(profile_path))
         given = read_given(asked)
         with Progress(quiet) as progress:
             found, sheet = replayed(profile, trace, sessions, given, seeds, buffer, progress.show)

@@ -22,6 +22,8 @@ from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonS
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
+from voicesim.catalogue.profiles import SHIPPED, shipped_profile
+
 from .errors import shown, unknown, wrong
 
 SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -496,7 +498,12 @@ def _base(info: ValidationInfo) -> Path:
 
 def find_file(name: str, base: Path) -> Path:
     """The file a scenario names: beside the scenario, else in the working directory, else in the
-    repository."""
+    repository.  ``shipped:NAME`` is a profile that ships."""
+    if name.startswith(SHIPPED):
+        try:
+            return shipped_profile(name)
+        except KeyError as problem:
+            raise wrong(str(problem.args[0])) from None
     tried = [base, Path(), Path(__file__).parents[2]]
     try:
         for folder in tried:
