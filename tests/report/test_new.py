@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+from itertools import pairwise
 
 import jsonschema
 import pytest
@@ -80,7 +81,7 @@ def test_every_line_is_commented_and_the_schema_holds(tmp_path):
     schema = json.loads((tmp_path / FILE).read_text())
     assert schema == json_schema()
     assert not list(jsonschema.Draft202012Validator(schema).iter_errors(read(text, "x").data))
-    for above, line in zip(lines, lines[1:], strict=False):
+    for above, line in pairwise(lines):
         key = line.strip()
         if key and not key.startswith("#") and not line.startswith("  admit_all:"):
             assert above.lstrip().startswith("#"), line
@@ -92,6 +93,9 @@ def test_every_line_is_commented_and_the_schema_holds(tmp_path):
 def test_a_profile_file_is_named_from_the_new_file(tmp_path):
     small.write(tmp_path)
     path = tmp_path / "deep" / "er" / "mine.yaml"
+    gone = new(path, "--yes")
+    assert gone.exit_code == 2 and "does not exist" in gone.stderr
+    path.parent.mkdir(parents=True)
     assert new(path, "--yes", "--profile", tmp_path / "small-profile.yaml").exit_code == 0
     assert load(path).variants["limited"].cluster.pool.engine.profile == (
         "../../small-profile.yaml"
@@ -163,4 +167,4 @@ def test_at_a_terminal_it_asks_six_times_and_once_more_after_a_slip(tmp_path):
     assert "did you mean" in said
     made = load(tmp_path / "mine.yaml").variants["base"]
     assert made.cluster.gpu.preset == "l40s" and made.cluster.gpu.count == 2
-    assert (made.slo.start_within, made.slo.no_stall_over) == (0.7, 0.08)
+    assert (made.slo.start_within, made.slo.no_stall_over) == pytest.approx((0.7, 0.08))
