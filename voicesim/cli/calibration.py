@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from voicesim.cli import complete
 from voicesim.cli.options import Json, JsonFile, Quiet, app, seconds_of
 
 
@@ -168,7 +169,14 @@ def measure(
 
 @app.command(rich_help_panel="Measure and calibrate")
 def ladder(
-    profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Profile (YAML).")],
+    profile: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROFILE",
+            help="Profile (YAML), or the name of one that ships.",
+            autocompletion=complete.profiles,
+        ),
+    ],
     levels: Annotated[
         str, typer.Option(metavar="LIST", help="Concurrencies to play.")
     ] = "1,2,4,8,16,32,64,128",
@@ -223,7 +231,14 @@ def ladder(
 
 @app.command(rich_help_panel="Measure and calibrate")
 def validate(
-    profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Profile (YAML).")],
+    profile: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROFILE",
+            help="Profile (YAML), or the name of one that ships.",
+            autocompletion=complete.profiles,
+        ),
+    ],
     trace: Annotated[
         Path,
         typer.Argument(metavar="FILE", help="Measured tokens, chunks or requests (docs/files.md)."),

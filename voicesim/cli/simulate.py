@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from voicesim.cli import complete
 from voicesim.cli.options import (
     Address,
     Backend,
@@ -28,9 +29,17 @@ from voicesim.cli.options import (
 def new(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Scenario to write (YAML).")],
     profile: Annotated[
-        str | None, typer.Option(metavar="PROFILE", help="What is served: a file, or what ships.")
+        str | None,
+        typer.Option(
+            metavar="PROFILE",
+            help="What is served: a file, or what ships.",
+            autocompletion=complete.profiles,
+        ),
     ] = None,
-    gpu: Annotated[str | None, typer.Option(metavar="NAME", help="Card it runs on.")] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Card it runs on.", autocompletion=complete.cards),
+    ] = None,
     cards: Annotated[str | None, typer.Option(metavar="N", help="How many of them.")] = None,
     calls: Annotated[str | None, typer.Option(metavar="RATE", help="Calls; 45/s.")] = None,
     peak: Annotated[str | None, typer.Option(metavar="RATE", help="Calls at the peak.")] = None,
@@ -96,7 +105,14 @@ def replay(
         list[Path], typer.Argument(metavar="TRACE...", help="Recorded requests, of any format.")
     ],
     scenario: Annotated[
-        Path | None, typer.Option("--scenario", "-s", metavar="FILE", help="What serves them.")
+        Path | None,
+        typer.Option(
+            "--scenario",
+            "-s",
+            metavar="FILE",
+            help="What serves them.",
+            autocompletion=complete.scenarios,
+        ),
     ] = None,
     speed: Annotated[float | None, typer.Option(help="How many times faster calls start.")] = None,
     scale: Annotated[float | None, typer.Option(help="Calls for each recorded one.")] = None,
@@ -165,7 +181,11 @@ def check(
 def explain(
     key: Annotated[
         str | None,
-        typer.Argument(metavar="[KEY]", help="Dotted path, metric or profile.FIELD; none: all."),
+        typer.Argument(
+            metavar="[KEY]",
+            help="Dotted path, metric or profile.FIELD; none: all.",
+            autocompletion=complete.explained,
+        ),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -192,7 +212,11 @@ def schema(
 def runs(
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[DIR | A B]", help="Folder to list, or two to compare; runs/."),
+        typer.Argument(
+            metavar="[DIR | A B]",
+            help="Folder to list, or two to compare; runs/.",
+            autocompletion=complete.folders,
+        ),
     ] = None,
     variant: Annotated[
         str | None, typer.Option(metavar="NAME", help="Compare this one; default all in common.")
