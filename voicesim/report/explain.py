@@ -140,7 +140,9 @@ def _together(told: Sequence[Told]) -> list[Told]:
         first.setdefault(plain, each)
         kinds.setdefault(plain, []).append(each.key.kind)
     return [
-        replace(each, key=replace(each.key, kind=", ".join(filter(None, kinds[plain]))))
+        replace(
+            each, key=replace(each.key, kind=", ".join(filter(None, dict.fromkeys(kinds[plain]))))
+        )
         for plain, each in first.items()
     ]
 
@@ -211,7 +213,7 @@ def _tree(told: Sequence[Told], console: Console) -> None:
         seen.add(place)
         name = "  " * len(steps) + steps[-1]
         about = each.key.about.split(";")[0].split(". ")[0].rstrip(".")
-        of = ", ".join(filter(None, kinds[place]))
+        of = ", ".join(filter(None, dict.fromkeys(kinds[place])))
         if steps[-1] == "kind" and of:
             about = "One of"
         console.print(Text(f"{name:<34} {about}{f' ({of})' if of else ''}"), soft_wrap=True)

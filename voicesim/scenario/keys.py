@@ -67,12 +67,11 @@ def _below(
         return
     if options and not any(map(_is_law, options)):
         for each in options:
-            mine = each["properties"].get("kind", {}).get("const", kind)
-            yield from _below(each, defs, path, mine)
+            yield from _below(each, defs, path, _tag(each)[1] or kind)
         return
         return
     for inner in (node.get("additionalProperties"), node.get("items")):
-        if isinstance(inner, Mapping) and ("$ref" in inner or "properties" in inner):
+        if isinstance(inner, Mapping) and _is_mapping(inner, defs):
             yield _key((*path, NAME), inner, defs, kind, False)
             yield from _below(inner, defs, (*path, NAME), kind)
 
@@ -84,7 +83,7 @@ def _key(
     options = _options(node, defs) or [node]
     first = next((each for each in options if "unit" in each or "examples" in each), options[0])
     leaf = not any("properties" in each and not _is_law(each) for each in options) and not any(
-        isinstance(each.get(k), Mapping) and "$ref" in each[k]
+        isinstance(each.get(k), Mapping) and _is_mapping(each[k], defs)
         for each in options for k in ("additionalProperties", "items")
     )  # fmt: skip
     about = node.get("description") or first.get("description", "")
@@ -114,6 +113,23 @@ def _plain(node: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any
 def _options(node: Mapping[str, Any], defs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = [*node.get("anyOf", ()), *node.get("oneOf", ())]
     return [_plain(each, defs) for each in found if each.get("type") != "null"]
+
+
+def _is_mapping(node: Mapping[str, Any], defs: Mapping[str, Any]) -> bool:
+    """Whether it is a mapping with keys of ours, or a union of such."""
+    node = _plain(node, defs)
+    options = _options(node, defs) or [node]
+    return all("properties" in each and not _is_law(each) for each in options)
+
+
+def _tag(node: Mapping[str, Any]) -> tuple[str, str]:
+    """The key that tells a mapping of a union from the others, and its value; empty: none."""
+    for key in ("kind", "role"):
+        of = node.get("properties", {}).get(key, {})
+        names = [of["const"]] if "const" in of else of.get("enum", [])
+        if names:
+            return key, ", ".join(map(str, names))
+    return "", ""
 
 
 def _is_law(node: Mapping[str, Any]) -> bool:
@@ -150,8 +166,8 @@ def _allowed(options: Iterable[Mapping[str, Any]]) -> str:
             found.append(str(each["const"]))
         elif "enum" in each:
             found += [str(e) for e in each["enum"] if e is not None]
-        elif kind := each.get("properties", {}).get("kind", {}).get("const"):
-            found.append(f"kind: {kind}")
+        elif _tag(each)[1]:
+            found.append(": ".join(_tag(each)))
         bounds = _bounds(each)
         if bounds and "examples" not in each.get("items", {}):
             found.append(bounds)

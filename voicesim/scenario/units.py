@@ -359,6 +359,8 @@ def _law_schema() -> dict[str, Any]:
     }
     laws: dict[str, Any] = {"constant": quantity}
     for kind, ways in SHAPES.items():
+        if kind == "mixture":
+            continue
         written = [
             {
                 "type": "object",
@@ -369,14 +371,24 @@ def _law_schema() -> dict[str, Any]:
             for way in ways
         ]
         laws[kind] = {"anyOf": written} if len(written) > 1 else written[0]
-    law = {
+    part = {
+        "type": "object",
+        "properties": {"share": {"type": "number"}, "law": {"anyOf": [quantity, _one_of(laws)]}},
+        "required": ["share", "law"],
+        "additionalProperties": False,
+    }
+    law = _one_of({**laws, "mixture": {"type": "array", "items": part, "minItems": 1}})
+    return {"anyOf": [quantity, law], "examples": [{"lognormal": {"mean": 4.3, "p99": 15}}]}
+
+
+def _one_of(laws: dict[str, Any]) -> dict[str, Any]:
+    return {
         "type": "object",
         "properties": laws,
         "additionalProperties": False,
         "minProperties": 1,
         "maxProperties": 1,
     }
-    return {"anyOf": [quantity, law], "examples": [{"lognormal": {"mean": 4.3, "p99": 15}}]}
 
 
 LAW_SCHEMA = WithJsonSchema(_law_schema())
