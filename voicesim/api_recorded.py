@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 
 from voicesim.api import Answer, Error, Texts, Where, how_of, many, run_answer, said
+from voicesim.catalogue.profiles import profile_file
 from voicesim.engine.profile import load_profile
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.replay import recorded_calls
@@ -108,7 +109,7 @@ def validate(
         for name, value in (("seeds", seeds), ("buffer", buffer)):
             if value < 1:
                 raise ExperimentError(f"--{name}: found {value}; must be 1 or more")
-        of = load_profile(Path(profile))
+        of = load_profile(profile_file(Path(profile)))
         window = f"{codec_window}s" if isinstance(codec_window, int | float) else codec_window
         asked = dict(
             chunk=None if chunk is None else ",".join(map(str, many(chunk))), codec_cap=codec_cap,

@@ -43,11 +43,11 @@ def ladder_command(
     asked: levels, audio, prompt, chunk, codec_cap, codec_queue, left_context, token_audio as on
     the command line (None: not given, see ``read``).
     """
-    out = out or Path("runs") / f"ladder-{profile.stem}"
+    out = out or Path("runs") / f"ladder-{profile_file(profile).stem}"
     progress = Progress(quiet)
 
     def work() -> Ladder:
-        load, levels = read(profile_file(profile), asked)
+        load, levels = read(profile, asked)
         folder = RunFolder(out, FILES, ())
         try:
             with progress:
@@ -79,7 +79,7 @@ def read(profile: Path, asked: Mapping[str, Any]) -> tuple[Load, list[int]]:
     """
     if asked["codec_queue"] not in (None, "fifo", "edf"):
         raise ExperimentError(f"--codec-queue: found {asked['codec_queue']!r}; allowed: fifo, edf")
-    found = load_profile(profile)
+    found = load_profile(profile_file(profile))
     token = _seconds("token-audio", asked["token_audio"])
     if token is not None:
         found = found.model_copy(update={"token_audio_s": token})
