@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint bench tutorial validate-real clean
+.PHONY: run test lint bench tutorial pages validate-real clean
 
 run: .venv/run
 	$(BIN)/voicesim run scenarios/holiday_peak.yaml
@@ -21,6 +21,10 @@ bench: .venv/run
 tutorial: .venv/dev
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace \
 		--ExecutePreprocessor.record_timing=False docs/tutorial.ipynb
+
+# docs/cli.md and the table of metrics, from the program
+pages: .venv/dev
+	$(BIN)/python benchmarks/pages.py
 
 # opt-in: installs a real engine into .venv-vllm and measures it for some minutes
 validate-real: .venv/dev

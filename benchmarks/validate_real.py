@@ -79,7 +79,7 @@ def main() -> int:
     profile, found = work / "profile.yaml", work / "validation.json"
     voicesim("calibrate", ladder, "-o", profile, "--token-audio", asked.token_audio, "--figure",
              work / "fit.png")  # fmt: skip
-    voicesim("validate", profile, poisson, "--sessions", sessions, "--json", found)
+    voicesim("validate", profile, poisson, "--sessions", sessions, "--json-file", found)
     (setting,) = json.loads(found.read_text())["settings"]
     return 0 if verdict(setting) else 1
 

@@ -203,12 +203,14 @@ def test_validate_is_the_command(answers, place):
     """The trace is made by the profile: without noise, what is predicted is what was measured."""
     done = command("validate", place / "line.yaml", place / "trace.csv", "--sessions",
                    place / "sessions.csv", "--seeds", 2,
-                   "--json", place / "by-command-too" / "theirs.json")  # fmt: skip
+                   "--json-file", place / "by-command-too" / "theirs.json")  # fmt: skip
     assert done.exit_code == 0, done.output
     data = json.loads((place / "by-command-too" / "theirs.json").read_text())
     assert data == json.loads((place / "checked" / "validation.json").read_text())
     found = answers["validate"]
-    assert str(found) == "\n".join(x.rstrip() for x in done.stdout.strip("\n").split("\n"))
+    table, wrote = done.stdout.rsplit("\nwrote ", 1)
+    assert wrote == f"{place / 'by-command-too' / 'theirs.json'}\n"
+    assert str(found) == "\n".join(x.rstrip() for x in table.strip("\n").split("\n"))
     rows = found.summary.set_index("metric")
     assert rows.loc["gap_p50_s", "measured"] == data["settings"][0]["gap_p50_s_measured"]
     assert abs(rows.loc["ttft_p95_s", "error"]) < 1e-6
@@ -346,4 +348,4 @@ def test_quiet_unless_asked(place, capsys):
     voicesim.run(place / "small.yaml", sets=SETS, workers=1)
     assert capsys.readouterr() == ("", "")
     voicesim.run(place / "small.yaml", sets=SETS, workers=1, progress=True)
-    assert "[2/2] cap done" in capsys.readouterr().err
+    assert "[2/2] cap 0" in capsys.readouterr().err

@@ -65,7 +65,8 @@ def test_summary_has_the_promised_names(folder):
 
 
 def test_one_replication_has_no_interval(tmp_path):
-    assert run(small.write(tmp_path), "--out", tmp_path / "o", "--quiet").output == ""
+    out = tmp_path / "o"
+    assert run(small.write(tmp_path), "--out", out, "--quiet").output == f"{out}\n"
     summary = json.loads((tmp_path / "o" / "summary.json").read_text())
     assert summary["variants"]["cap"]["offered"]["low"] is None
 

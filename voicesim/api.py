@@ -19,14 +19,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from voicesim.calibrate import CalibrationError, describe
+from voicesim.calibrate import describe
 from voicesim.calibrate.describe import quantities
-from voicesim.engine.profile import Profile, ProfileError
-from voicesim.engine.spec import NoProgressError
+from voicesim.engine.profile import Profile
 from voicesim.experiment import ladder as ladders
 from voicesim.experiment.alarms import Backtest, backtest
 from voicesim.experiment.backends import refuse
-from voicesim.experiment.command import Bar
 from voicesim.experiment.compare import Comparison
 from voicesim.experiment.compare import compare as compared
 from voicesim.experiment.folders import ROW, listing
@@ -43,7 +41,7 @@ from voicesim.experiment.tornado import Tornado
 from voicesim.experiment.tornado import tornado as blown
 from voicesim.files import write_whole
 from voicesim.metrics.summary import summary_table
-from voicesim.policy.python import PolicyError
+from voicesim.progress import Progress
 from voicesim.report import alarms as alarm_report
 from voicesim.report import compare_figure, loaded, studies, sweep_figure, tornado_figure
 from voicesim.report import figure as peak
@@ -52,15 +50,15 @@ from voicesim.report.alarms_figure import draw as alarm_figure
 from voicesim.report.calibrate import calibrated
 from voicesim.report.dialogue_figure import draw as waterfall
 from voicesim.report.ladder_figure import draw as ladder_figure
-from voicesim.report.plan import Shown, print_plan
+from voicesim.report.plan import print_plan, teller
 from voicesim.report.run import How, play, show
 from voicesim.report.sides import print_gate
 from voicesim.report.sweep import print_sweep
 from voicesim.report.tornado import print_tornado, verdict
-from voicesim.runfolder import FolderError, RunFolder
-from voicesim.scenario import ScenarioErrors, ScenarioFile
+from voicesim.runfolder import RunFolder
+from voicesim.scenario import ScenarioFile
 from voicesim.scenario import load as load_scenario
-from voicesim.simulation import ModelError, checked
+from voicesim.simulation import checked
 from voicesim.study import StudyResult
 
 T = TypeVar("T")
@@ -164,14 +162,14 @@ def compare(
     variant and metric: difference from the baseline with its interval, verdict.  summary: every
     metric's mean and interval.  Raises Error, WorkerDied.
     """
-    with said(file), Bar(not progress) as bar:
+    with said(file), Progress(not progress) as bar:
         found = compared(
             _read(file, sets, seed), baseline, many(metrics), precision, width, max_replications,
             first,
             budget, workers, backend, address, out, bar.show,
         )  # fmt: skip
-    if out is not None:
-        write_whole(Path(out) / "compare.png", compare_figure.png(found))
+        if out is not None:
+            write_whole(Path(out) / "compare.png", compare_figure.png(found))
     return Answer(
         found,
         found.differences,
@@ -194,8 +192,8 @@ def gate(
     asked: the other parameters of experiment.gate.gate.  table: a row per metric.  summary:
     metric, verdict, failed.  ``found.passed`` is the decision.  Raises Error, WorkerDied.
     """
-    with said(None), climbing.progress(Console(stderr=True), not progress) as report:
-        found = gated(baseline, scenario, candidate, progress=report, **_lists(asked))
+    with said(None), Progress(not progress) as bar:
+        found = gated(baseline, scenario, candidate, progress=bar.show, **_lists(asked))
     table = found.table
     return Answer(
         found,
@@ -228,10 +226,10 @@ def plan(
     setting judged and SLO.  summary: a row per setting, the cheapest first.  ``found.answer`` is
     None if no setting was shown to meet.  Raises Error, WorkerDied.
     """
-    with said(file):
+    with said(file), Progress(not progress) as bar:
         found = planned(
             _read(file, sets, seed), many(slo), many(vary), variant, confidence, max_replications,
-            workers, backend, address, out, Shown(not progress).show,
+            workers, backend, address, out, bar.show, teller(bar),
         )  # fmt: skip
     table, data = found.table, found.as_dict()
     return Answer(
@@ -258,7 +256,7 @@ def sweep(
     experiment.sweep.sweep (points, settings, metrics, ...).  table: a row per setting and
     replication.  summary: a row per setting and metric.  Raises Error, WorkerDied.
     """
-    with said(file), studies.Bar(not progress) as bar:
+    with said(file), Progress(not progress) as bar:
         read = _read(file, sets, seed)
         found = swept(read, many(vary), progress=bar.show, **_lists(asked))
         for metric in found.metrics if asked.get("out") is not None else ():
@@ -289,7 +287,7 @@ def tornado(
     table: a row per end of each input and replication.  summary: a row per end of each input.
     Raises Error, WorkerDied.
     """
-    with said(file), studies.Bar(not progress) as bar:
+    with said(file), Progress(not progress) as bar:
         share = share_of(assume) if isinstance(assume, str) else assume
         read = _read(file, sets, seed)
         found = blown(read, many(vary), share, progress=bar.show, **_lists(asked))
@@ -321,12 +319,11 @@ def alarms(
     the other parameters of experiment.alarms.backtest (scrape, horizon, ...).  table and summary:
     a row per variant and rule.  Raises Error, WorkerDied.
     """
-    with said(file):
+    with said(file), Progress(not progress) as bar:
         read, asked = _read(file, sets, seed), _lists(asked)
         chosen, source = alarm_report.rules_of(read, rules, asked.get("variants", ()))
         folder = None if out is None else Path(out)
-        report = alarm_report.Shown(not progress).show
-        found = backtest(read, chosen, source, out=folder, progress=report, **asked)
+        found = backtest(read, chosen, source, out=folder, progress=bar.show, **asked)
         if folder is not None:
             alarm_report.write(found, folder)
     return Answer(
@@ -414,8 +411,8 @@ def ladder(
     with said(None):
         load, steps = climbing.read(Path(profile), asked)
         folder = None if out is None else RunFolder(Path(out), climbing.FILES, ())
-        with climbing.progress(Console(stderr=True), not progress) as report:
-            found = ladders.climb(load, steps, seeds, limit, workers, report)
+        with Progress(not progress) as bar:
+            found = ladders.climb(load, steps, seeds, limit, workers, bar.show)
         if folder is not None:
             climbing.write_ladder(found, folder)
             folder.publish()
@@ -513,9 +510,5 @@ def said(file: object) -> Iterator[None]:
     path = file.path if isinstance(file, ScenarioFile) else file
     try:
         yield
-    except (ModelError, ProfileError, PolicyError, NoProgressError) as problem:
-        text = str(problem)
-        here = path is None or text.startswith(f"{path}:")
-        raise Error(text if here else f"{path}: {text}") from problem
-    except (ScenarioErrors, ExperimentError, CalibrationError, FolderError) as problem:
-        raise Error(str(problem)) from problem
+    except (*studies.SAID, *studies.OF_FILE, OSError) as problem:
+        raise Error(studies.said(problem, path)) from problem

@@ -8,15 +8,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd
-from rich.console import Console
 
 from voicesim.api import Answer, Error, Texts, Where, how_of, many, run_answer, said
+from voicesim.catalogue.profiles import profile_file
 from voicesim.engine.profile import load_profile
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.replay import recorded_calls
 from voicesim.experiment.validate import Setting, as_data, compared
 from voicesim.files import write_json
-from voicesim.report.ladder import progress as shown
+from voicesim.progress import Progress
 from voicesim.report.replay import CALLS, playable
 from voicesim.report.run import play
 from voicesim.report.validate import print_validation, read_given, replayed
@@ -105,18 +105,18 @@ def validate(
     measured runs.  Raises Error.
     """
     path = Path(trace)
-    with said(None), shown(Console(stderr=True), not progress) as report:
+    with said(None), Progress(not progress) as bar:
         for name, value in (("seeds", seeds), ("buffer", buffer)):
             if value < 1:
                 raise ExperimentError(f"--{name}: found {value}; must be 1 or more")
-        of = load_profile(Path(profile))
+        of = load_profile(profile_file(Path(profile)))
         window = f"{codec_window}s" if isinstance(codec_window, int | float) else codec_window
         asked = dict(
             chunk=None if chunk is None else ",".join(map(str, many(chunk))), codec_cap=codec_cap,
             codec_window=window, left_context=left_context, prompt=prompt, concurrency=concurrency,
         )  # fmt: skip
         times = None if sessions is None else Path(sessions)
-        found, sheet = replayed(of, path, times, read_given(asked), seeds, buffer, report)
+        found, sheet = replayed(of, path, times, read_given(asked), seeds, buffer, bar.show)
         names = list(sheet.shown)
         data = as_data(of, found, path.name, seeds, buffer, names, sheet.notes)
         if json is not None:

@@ -5,11 +5,9 @@ Each run is one job; a job writes its own tables.  When interrupted, what is fin
 
 import hashlib
 import os
-import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
+from voicesim import terminal
 from voicesim.metrics import (
     dialogue_context,
     dialogue_marginal,
@@ -28,10 +27,12 @@ from voicesim.metrics import (
 from voicesim.metrics import summary as metrics
 from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
 from voicesim.metrics.dialogue_terms import terms
+from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile
 from voicesim.session.build import dialogue_spec
 from voicesim.session.play import simulate_dialogue
 from voicesim.simulation import Run, simulate
+from voicesim.workers import started
 
 
 @dataclass
@@ -154,7 +155,7 @@ def run_study(
     workers: int | None = None,
     chunks: bool = False,
     engine: str = "kernel",
-    progress: Callable[[int, int, Outcome], None] | None = None,
+    progress: Show = silent,
     elsewhere: Elsewhere | None = None,
     marginal: bool = False,
 ) -> StudyResult:
@@ -171,8 +172,7 @@ def run_study(
     count = min(workers or os.cpu_count() or 1, len(jobs))
     result = StudyResult(file)
     calls = (
-        delayed(_in_process)(part, name, r, folder, chunks, engine, marginal)
-        for name, r, part in jobs
+        delayed(job)(part, name, r, folder, chunks, engine, marginal) for name, r, part in jobs
     )
     parts: dict[tuple[str, int], list[Piece]] = defaultdict(list)
     try:
@@ -182,8 +182,9 @@ def run_study(
         elif count == 1:
             done = (call[0](*call[1], **call[2]) for call in calls)
         else:
-            done = Parallel(n_jobs=count, return_as="generator_unordered")(calls)
+            done = started(Parallel(n_jobs=count, return_as="generator_unordered"), calls)
         for piece in done:
+            terminal.stop_if_told()
             whole = file.variants[piece.variant]
             held = parts[piece.variant, piece.replication]
             held.append(piece)
@@ -191,8 +192,8 @@ def run_study(
                 continue
             outcome = outcome_of(parts.pop((piece.variant, piece.replication)), whole)
             result.outcomes.append(outcome)
-            if progress is not None:
-                progress(len(result.outcomes), len(runs), outcome)
+            name = f"{outcome.variant} {outcome.replication}"
+            progress(name, len(result.outcomes), len(runs), events=outcome.events)
         result.complete = True
     except KeyboardInterrupt:
         if not result.outcomes:
@@ -272,13 +273,6 @@ def _dialogue_job(
         warnings, run.events, callers(run.tape),
     )  # fmt: skip
     return Piece(variant, replication, None, outcome, warnings, run.events, outcome.callers)
-
-
-def _in_process(*asked: Any) -> Piece:
-    """``job`` in a process of this machine."""
-    if current_process().name != "MainProcess":
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    return job(*asked)
 
 
 def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:

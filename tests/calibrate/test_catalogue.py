@@ -6,6 +6,7 @@ Qwen3-TTS-1.7B: 28 layers, 8 KV heads of 128 (its config.json): 2 x 28 x 8 x 128
 
 import csv
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,7 +16,7 @@ from voicesim.calibrate.prior import read_prior, roofline
 from voicesim.catalogue import GPUS, MODELS, WITH_MEMORY, find_gpu, find_model
 from voicesim.cli import app
 from voicesim.engine.profile import load_profile
-from voicesim.scenario.loader import json_schema
+from voicesim.scenario.editor import json_schema
 
 
 def invoke(*words):
@@ -168,3 +169,17 @@ def test_every_shipped_profile_says_what_it_is_of():
         about = yaml.safe_load(file.read_text())["about"]
         assert about["model"] in MODELS, file
         assert about["gpu"] is None or about["gpu"] in GPUS, file
+
+
+def test_a_profile_that_ships_is_named_from_anywhere(tmp_path, monkeypatch):
+    """As shipped:NAME in a scenario; by its bare name on the command line, where no file is."""
+    from voicesim.catalogue.profiles import folder, profile_file, shipped_profile
+
+    name = "qwen3-tts-1.7b-h100"
+    monkeypatch.chdir(tmp_path)
+    assert shipped_profile(f"shipped:{name}") == shipped_profile(name) == folder() / f"{name}.yaml"
+    assert profile_file(Path(name)) == folder() / f"{name}.yaml"
+    Path(name).write_text("mine")
+    assert profile_file(Path(name)) == Path(name)
+    with pytest.raises(KeyError, match=r"did you mean 'shipped:qwen3-tts-1\.7b-h100'"):
+        shipped_profile("qwen3-tts-1.7b-h10")

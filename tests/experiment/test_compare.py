@@ -125,7 +125,7 @@ def test_killed_and_started_again_is_the_same_answer(done, path):
     again = start(*arguments)
     _, said = again.communicate()
     assert again.returncode == 0
-    assert f"{len(before)} runs found in the folder" in said
+    assert f"{len(before)} found in the folder" in said
     assert {p: p.stat().st_mtime_ns for p in before} == before
     for name in FILES:
         assert (out / name).read_bytes() == (done[0] / name).read_bytes()
@@ -177,7 +177,7 @@ def test_another_seed_scenario_or_profile_is_another_run(tmp_path):
 def test_interrupted_keeps_what_is_finished(path, tmp_path):
     out = tmp_path / "out"
     process = start(path, "--out", out, "--workers", 1, "--first", 30)
-    wait_for(process, "[10/")
+    wait_for(process, "[12/")
     os.killpg(process.pid, signal.SIGINT)
     text, said = process.communicate(timeout=60)
     assert process.returncode == 130, said

@@ -155,13 +155,13 @@ def command(folder, *more, sessions="sessions.csv", trace="trace.csv.gz"):
 
 def test_it_does_not_write_over_what_it_reads(files):
     before = (files / "line.yaml").read_bytes()
-    result = command(files, "--json", files / "line.yaml")
+    result = command(files, "--json-file", files / "line.yaml")
     assert result.exit_code == 2 and "is read too" in result.stderr
     assert (files / "line.yaml").read_bytes() == before
 
 
 def test_the_command_prints_and_writes(files):
-    result = command(files, "--json", files / "o" / "v.json", "--seeds", 2)
+    result = command(files, "--json-file", files / "o" / "v.json", "--seeds", 2)
     assert result.exit_code == 0, result.output
     assert "token gap p50" in result.output and "+0.0%" in result.output
     (row,) = json.loads((files / "o" / "v.json").read_text())["settings"]
@@ -179,7 +179,7 @@ def test_each_of_a_few_settings_gets_every_metric_and_its_spread(files):
     other, sent = made(5, "other", 10)
     pd.concat([trace, slow, other]).to_csv(files / "t.csv", index=False)
     pd.concat([sessions, late, sent]).to_csv(files / "s.csv", index=False)
-    said = command(files, "--json", files / "v.json", sessions="s.csv", trace="t.csv").output
+    said = command(files, "--json-file", files / "v.json", sessions="s.csv", trace="t.csv").output
     assert "made (+1)" in said and "spread of" in said
     for name in ("token gap p50 (ITL)", "token gap p90 (ITL)", "token gap p99 (ITL)", "TTFT p50",
                  "TTFT p95", "streams that stall", "stalls, all streams"):  # fmt: skip

@@ -218,7 +218,7 @@ def test_repeats_are_gathered_by_name(world):
 def command(folder, file, *more, card=None):
     save_profile(card or profile(codec=(1e-3, 1e-4, 1e-5)), folder / "card.yaml")
     out = folder / "out.json"
-    asked = ["validate", folder / "card.yaml", file, "--json", out, "--seeds", 1, *more]
+    asked = ["validate", folder / "card.yaml", file, "--json-file", out, "--seeds", 1, *more]
     result = RUNNER.invoke(app, list(map(str, asked)))
     return result, json.loads(out.read_text()) if result.exit_code == 0 else None
 

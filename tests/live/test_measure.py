@@ -163,7 +163,8 @@ def test_chunks_are_what_validate_replays(out, tmp_path):
     with Fake(lambda n, body: answer) as server:
         more = ("--stream-format", "sse", "--repeats", 2)
         assert measure(server.url(), out, *more).exit_code == 0
-    asked = ["validate", tmp_path / "card.yaml", out / "chunks.csv", "--json", tmp_path / "v.json"]
+    numbers = ("--json-file", tmp_path / "v.json")
+    asked = ["validate", tmp_path / "card.yaml", out / "chunks.csv", *numbers]
     result = CliRunner().invoke(app, list(map(str, asked)))
     assert result.exit_code == 0, result.output
     (row,) = json.loads((tmp_path / "v.json").read_text())["settings"]
@@ -462,7 +463,8 @@ def test_a_foreign_host_must_be_named(out):
 def test_without_its_packages_the_command_says_what_to_install(out):
     code = (
         "import sys; sys.modules['httpx'] = None; from voicesim.report.measure import *; "
-        f"sys.exit(measure_command('http://localhost/v1/completions', {{}}, {str(out)!r}, False))"
+        f"at, to = 'http://localhost/v1/completions', {str(out)!r}; "
+        "sys.exit(measure_command(at, {}, to, False, False))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 2

@@ -120,7 +120,7 @@ def test_a_broken_off_study_goes_on(peak, tmp_path, monkeypatch):
     assert "1 finished runs are kept" in broken.stderr
     assert [p.name for p in (tmp_path / "o").iterdir()] == ["runs"]
     monkeypatch.setattr(study, "play", original)
-    assert command(path, *more, "--quiet").output == ""
+    assert command(path, *more, "--quiet").output == f"{tmp_path / 'o'}\n"
     for name in {p.name for p in (tmp_path / "o" / "runs").iterdir()}:
         kept = (out / "runs" / name).read_text()  # the peak's own first runs, to the byte
         assert (tmp_path / "o" / "runs" / name).read_text() == kept

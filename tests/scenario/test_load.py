@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from voicesim.catalogue import GPUS
 from voicesim.scenario import Scenario, schema
-from voicesim.scenario.loader import json_schema
+from voicesim.scenario.editor import json_schema
 from voicesim.scenario.presets import SERVEGEN_M_SMALL
 
 from .conftest import PLAIN, SKETCH

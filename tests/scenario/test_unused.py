@@ -4,7 +4,7 @@ import pytest
 
 from tests import small
 from voicesim.scenario import ScenarioErrors, load
-from voicesim.scenario.loader import json_schema
+from voicesim.scenario.editor import json_schema
 from voicesim.simulation import problems
 
 

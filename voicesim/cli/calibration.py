@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from voicesim.cli.options import Quiet, app, seconds_of
+from voicesim.cli import complete
+from voicesim.cli.options import Json, JsonFile, Quiet, app, seconds_of
 
 
 @app.command(rich_help_panel="Measure and calibrate")
@@ -51,37 +52,20 @@ def calibrate(
         str | None,
         typer.Option(metavar="LIST", help="Of aggregates that state none: 8 in flight, 2.5/s."),
     ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Fit a profile to measurements, with intervals, origins and held-out errors."""
     # The fit's matrices are tall and thin: threads only wait for each other, badly so on a busy
     # machine.  Read by numpy's library when it is first imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from voicesim.calibrate import CalibrationError, describe
-    from voicesim.calibrate.dialogue import conclusion, only_dialogues
-    from voicesim.calibrate.run import statement
-    from voicesim.experiment.published import is_ladder
-    from voicesim.report.calibrate import calibrate_command
+    from voicesim.report.calibrate import Asked, calibrate_command
 
-    seconds = seconds_of("--token-audio", token_audio)
-    try:
-        about = dict(reply=reply, chunk=chunk, loads=loads)
-        of_ladder = files is not None and len(files) == 1 and is_ladder(files[0])
-        talks = None if of_ladder else only_dialogues(files or [])
-        if talks is not None:
-            if (name, seconds, prior, figure) != (None,) * 4 or any(about.values()):
-                raise ValueError("conversations hold no step times: give no option of a profile")
-            typer.echo("\n".join([*map(statement, talks), "", conclusion(talks)]))
-            return
-        if output is None:
-            raise ValueError("--output: is missing; name the profile to write: -o profile.yaml")
-        profile = calibrate_command(
-            files or [], output, name, seconds, prior, figure, about, typer.echo
-        )
-    except (CalibrationError, ValueError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
-    typer.echo(describe(profile))
-    typer.echo(f"wrote {output}" + ("" if figure is None else f" and {figure}"))
+    about = dict(reply=reply, chunk=chunk, loads=loads)
+    asked = Asked(
+        files or [], output, name, seconds_of("--token-audio", token_audio), prior, figure, about
+    )
+    raise typer.Exit(calibrate_command(asked, as_json, quiet))
 
 
 @app.command(rich_help_panel="Measure and calibrate")
@@ -165,6 +149,7 @@ def measure(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="New folder; default runs/measure-..."),
     ] = None,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Load a real endpoint and write down when every chunk or token arrived."""
@@ -179,12 +164,19 @@ def measure(
         warmup=warmup, timeout=timeout, max_in_flight=max_in_flight, host_ok=host_ok,
         api_key_env=api_key_env, seed=seed,
     )  # fmt: skip
-    raise typer.Exit(measure_command(url, options, out, quiet))
+    raise typer.Exit(measure_command(url, options, out, as_json, quiet))
 
 
 @app.command(rich_help_panel="Measure and calibrate")
 def ladder(
-    profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Profile (YAML).")],
+    profile: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROFILE",
+            help="Profile (YAML), or the name of one that ships.",
+            autocompletion=complete.profiles,
+        ),
+    ],
     levels: Annotated[
         str, typer.Option(metavar="LIST", help="Concurrencies to play.")
     ] = "1,2,4,8,16,32,64,128",
@@ -219,9 +211,8 @@ def ladder(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder; default runs/ladder-NAME."),
     ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers here.")
-    ] = None,
+    json_file: JsonFile = None,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Find the largest concurrency of one replica at which the slowest chunks keep their pace.
@@ -234,12 +225,20 @@ def ladder(
         levels=levels, audio=audio, prompt=prompt, chunk=chunk, codec_cap=codec_cap,
         codec_queue=codec_queue, left_context=left_context, token_audio=token_audio,
     )  # fmt: skip
-    raise typer.Exit(ladder_command(profile, asked, seeds, limit, workers, out, json_file, quiet))
+    code = ladder_command(profile, asked, seeds, limit, workers, out, json_file, as_json, quiet)
+    raise typer.Exit(code)
 
 
 @app.command(rich_help_panel="Measure and calibrate")
 def validate(
-    profile: Annotated[Path, typer.Argument(metavar="PROFILE", help="Profile (YAML).")],
+    profile: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROFILE",
+            help="Profile (YAML), or the name of one that ships.",
+            autocompletion=complete.profiles,
+        ),
+    ],
     trace: Annotated[
         Path,
         typer.Argument(metavar="FILE", help="Measured tokens, chunks or requests (docs/files.md)."),
@@ -266,9 +265,8 @@ def validate(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Replays of each run.")] = 5,
     buffer: Annotated[int, typer.Option(min=1, help="Tokens that the player gathers.")] = 4,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers here.")
-    ] = None,
+    json_file: JsonFile = None,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Replay a measured run on a profile: measured against predicted."""
@@ -279,13 +277,13 @@ def validate(
         prompt=prompt, concurrency=concurrency,
     )  # fmt: skip
     raise typer.Exit(
-        validate_command(profile, trace, sessions, asked, seeds, buffer, json_file, quiet)
+        validate_command(profile, trace, sessions, asked, seeds, buffer, json_file, as_json, quiet)
     )
 
 
 @app.command(rich_help_panel="Measure and calibrate")
-def profiles() -> None:
+def profiles(as_json: Json = False, quiet: Quiet = False) -> None:
     """List what ships: profiles with their range and error, and the catalogue they draw on."""
     from voicesim.report.profiles import profiles_command
 
-    raise typer.Exit(profiles_command())
+    raise typer.Exit(profiles_command(as_json, quiet))

@@ -7,28 +7,54 @@ from typing import Annotated
 
 import typer
 
+from voicesim.cli import complete
+
+EXITS = (
+    "Exit codes: 0 done; 1 the answer is no (gate: worse; plan: no setting meets), or workers or "
+    "an endpoint were lost; 2 the input is wrong, nothing is written; 130 interrupted, finished "
+    "runs are kept."
+)
+
 app = typer.Typer(
     name="voicesim",
     help="How many calls a card holds before listeners hear it break.",
     no_args_is_help=True,
-    add_completion=False,
+    epilog=EXITS,
 )
 
-ScenarioPath = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (YAML).")]
+ScenarioPath = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="Scenario file (YAML).", autocompletion=complete.scenarios),
+]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the base; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a value of the base; repeatable.",
+        autocompletion=complete.sets,
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed instead of the file's.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default one per core.")]
-Backend = Annotated[str, typer.Option(help="processes, dask or ray.")]
+Backend = Annotated[
+    str,
+    typer.Option(
+        help="processes, dask or ray.", autocompletion=complete.one_of("processes", "dask", "ray")
+    ),
+]
 Address = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Dask scheduler or Ray cluster.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the JSON of the folder, no table.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the answer as JSON; nothing else on stdout.")
+]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json-file", metavar="FILE", help="Also write the JSON here.")
+]
 Replications = Annotated[int | None, typer.Option(min=1, help="Independent runs of each variant.")]
 Chunks = Annotated[bool, typer.Option("--chunks", help="Also write every chunk.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors and where the answer is.")]
 
 
 def _engine(name: str) -> str:
@@ -40,7 +66,11 @@ def _engine(name: str) -> str:
 
 Engine = Annotated[
     str,
-    typer.Option(callback=_engine, help="kernel (compiled) or reference (plain SimPy, slow)."),
+    typer.Option(
+        callback=_engine,
+        help="kernel (compiled) or reference (plain SimPy, slow).",
+        autocompletion=complete.one_of("kernel", "reference"),
+    ),
 ]
 
 

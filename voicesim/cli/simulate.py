@@ -1,13 +1,13 @@
-"""Commands on one scenario: run, replay, check, schema, runs."""
+"""Commands on one scenario: new, run, replay, check, explain, schema, runs."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from voicesim.cli import complete
 from voicesim.cli.options import (
     Address,
     Backend,
@@ -23,6 +23,55 @@ from voicesim.cli.options import (
     app,
     seconds_of,
 )
+
+
+@app.command(rich_help_panel="One scenario")
+def new(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Scenario to write (YAML).")],
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROFILE",
+            help="What is served: a file, or what ships.",
+            autocompletion=complete.profiles,
+        ),
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Card it runs on.", autocompletion=complete.cards),
+    ] = None,
+    cards: Annotated[str | None, typer.Option(metavar="N", help="How many of them.")] = None,
+    calls: Annotated[str | None, typer.Option(metavar="RATE", help="Calls; 45/s.")] = None,
+    peak: Annotated[str | None, typer.Option(metavar="RATE", help="Calls at the peak.")] = None,
+    reply: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Mean audio of a reply; 4.3s.")
+    ] = None,
+    limit: Annotated[
+        str | None, typer.Option(metavar="N|none", help="Calls that a card may hold at once.")
+    ] = None,
+    start_within: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Good: first sound at the latest; 1s.")
+    ] = None,
+    no_stall_over: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Good: no longer stall; 100ms.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: the defaults.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema/--no-schema", help="With the schema for editors beside it.")
+    ] = True,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a commented scenario from six questions, or from the options that answer them."""
+    from voicesim.report.new import new_command
+
+    given = {
+        "profile": profile, "gpu": gpu, "cards": cards, "calls": calls, "peak": peak,
+        "reply": reply, "limit": limit, "start-within": start_within,
+        "no-stall-over": no_stall_over,
+    }  # fmt: skip
+    raise typer.Exit(new_command(file, given, yes, force, schema, as_json, quiet))
 
 
 @app.command(rich_help_panel="One scenario")
@@ -64,7 +113,14 @@ def replay(
         list[Path], typer.Argument(metavar="TRACE...", help="Recorded requests, of any format.")
     ],
     scenario: Annotated[
-        Path | None, typer.Option("--scenario", "-s", metavar="FILE", help="What serves them.")
+        Path | None,
+        typer.Option(
+            "--scenario",
+            "-s",
+            metavar="FILE",
+            help="What serves them.",
+            autocompletion=complete.scenarios,
+        ),
     ] = None,
     speed: Annotated[float | None, typer.Option(help="How many times faster calls start.")] = None,
     scale: Annotated[float | None, typer.Option(help="Calls for each recorded one.")] = None,
@@ -120,55 +176,63 @@ def replay(
 
 
 @app.command(rich_help_panel="One scenario")
-def check(file: ScenarioPath, sets: Sets = None) -> None:
+def check(
+    file: ScenarioPath, sets: Sets = None, as_json: Json = False, quiet: Quiet = False
+) -> None:
     """Say everything that is wrong with a scenario, or what it will run."""
-    from voicesim.scenario import ScenarioErrors, load
+    from voicesim.report.check import check_command
 
-    try:
-        found = load(file, sets=sets or ())
-    except ScenarioErrors as errors:
-        typer.echo(str(errors), err=True)
-        raise typer.Exit(2) from None
-    from voicesim.simulation import problems
-
-    wrong = problems(found)
-    if wrong:
-        typer.echo("\n".join(wrong), err=True)
-        raise typer.Exit(2)
-    first = found.variants[found.baseline]
-    typer.echo(f"OK {file}" + (f": {first.title}" if first.title else ""))
-    width = max(map(len, found.variants))
-    for name, scenario in found.variants.items():
-        calls = scenario.workload.arrivals.expected(scenario.horizon)
-        pools = [f"{p.replicas} x {p.on}" for p in scenario.cluster.pools.values()]
-        typer.echo(
-            f"  {name:<{width}}  {calls:,.0f} calls expected in {scenario.horizon:g} s"
-            f" x {scenario.replications}, {' + '.join(pools)},"
-            f" admission {scenario.policies.admission.kind}"
-            + ("  (baseline)" if name == found.baseline else "")
-        )
+    raise typer.Exit(check_command(file, sets or (), as_json, quiet))
 
 
 @app.command(rich_help_panel="One scenario")
-def schema() -> None:
-    """Print the JSON Schema of a scenario file, for editors and other tools."""
-    from voicesim.scenario.loader import json_schema
+def explain(
+    key: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[KEY]",
+            help="Dotted path, metric or profile.FIELD; none: all.",
+            autocompletion=complete.explained,
+        ),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say what a key of a scenario, a metric or a field of a profile means."""
+    from voicesim.report.explain import explain_command
 
-    typer.echo(json.dumps(json_schema(), indent=2))
+    raise typer.Exit(explain_command(key, as_json, quiet))
+
+
+@app.command(rich_help_panel="One scenario")
+def schema(
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it here instead.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of a scenario file, for editors and other tools."""
+    from voicesim.report.explain import schema_command
+
+    raise typer.Exit(schema_command(out))
 
 
 @app.command(rich_help_panel="One scenario")
 def runs(
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[DIR | A B]", help="Folder to list, or two to compare; runs/."),
+        typer.Argument(
+            metavar="[DIR | A B]",
+            help="Folder to list, or two to compare; runs/.",
+            autocompletion=complete.folders,
+        ),
     ] = None,
     variant: Annotated[
         str | None, typer.Option(metavar="NAME", help="Compare this one; default all in common.")
     ] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """List finished runs and studies, or put two of them side by side."""
     from voicesim.report.runs import runs_command
 
-    raise typer.Exit(runs_command(folders or (), variant, as_json))
+    raise typer.Exit(runs_command(folders or (), variant, as_json, quiet))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from voicesim.cli import complete
 from voicesim.cli.options import (
     Address,
     Backend,
@@ -25,11 +26,20 @@ from voicesim.cli.options import (
 def compare(
     file: ScenarioPath,
     baseline: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Variant to compare with; default the first.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Variant to compare with; default the first.",
+            autocompletion=complete.variants,
+        ),
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(metavar="METRIC", help="What must be settled; repeatable; clean_share."),
+        typer.Option(
+            metavar="METRIC",
+            help="What must be settled; repeatable; clean_share.",
+            autocompletion=complete.metrics,
+        ),
     ] = None,
     precision: Annotated[
         float, typer.Option(help="Half-width that is enough, of the baseline's mean.")
@@ -59,7 +69,7 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare variants under the same callers, with as many replications as it takes."""
-    from voicesim.experiment.command import compare_command
+    from voicesim.report.compare import compare_command
 
     code = compare_command(
         file, sets or (), seed, out, as_json, quiet, metric or (), baseline=baseline,
@@ -77,10 +87,19 @@ def plan(
     ],
     vary: Annotated[
         list[str],
-        typer.Option(metavar="KEY=LOW..HIGH", help="What to choose, with [:STEP]; once or twice."),
+        typer.Option(
+            metavar="KEY=LOW..HIGH",
+            help="What to choose, with [:STEP]; once or twice.",
+            autocompletion=complete.varied,
+        ),
     ],
     variant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Variant to plan for; default the first.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Variant to plan for; default the first.",
+            autocompletion=complete.variants,
+        ),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of the answer as a whole.")] = 0.95,
     max_replications: Annotated[
@@ -114,7 +133,11 @@ def sweep(
     file: ScenarioPath,
     vary: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUES", help="LOW..HIGH[:STEP] or a,b,c; repeatable."),
+        typer.Option(
+            metavar="KEY=VALUES",
+            help="LOW..HIGH[:STEP] or a,b,c; repeatable.",
+            autocompletion=complete.varied,
+        ),
     ] = None,
     lhs: Annotated[
         int | None, typer.Option(metavar="N", help="N settings of a Latin hypercube, no grid.")
@@ -124,10 +147,19 @@ def sweep(
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(metavar="METRIC", help="What to show; repeatable; clean_share."),
+        typer.Option(
+            metavar="METRIC",
+            help="What to show; repeatable; clean_share.",
+            autocompletion=complete.metrics,
+        ),
     ] = None,
     variant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Variant to vary; default the first.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Variant to vary; default the first.",
+            autocompletion=complete.variants,
+        ),
     ] = None,
     replications: Annotated[int, typer.Option(min=1, help="Runs of each setting.")] = 5,
     workers: Workers = None,
@@ -161,14 +193,22 @@ def tornado(
         typer.Option(
             metavar="KEY=LOW..HIGH",
             help="What else to move; profile.KEY of its profile; repeatable.",
+            autocompletion=complete.varied,
         ),
     ] = None,
     assume: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Move what has no interval by it; 20%.")
     ] = None,
-    metric: Annotated[str, typer.Option(metavar="METRIC", help="What is moved.")] = "clean_share",
+    metric: Annotated[
+        str, typer.Option(metavar="METRIC", help="What is moved.", autocompletion=complete.metrics)
+    ] = "clean_share",
     variant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Variant to study; default the first.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Variant to study; default the first.",
+            autocompletion=complete.variants,
+        ),
     ] = None,
     replications: Annotated[int, typer.Option(min=2, help="Runs of the base and each end.")] = 10,
     workers: Workers = None,
@@ -202,7 +242,12 @@ def alarms(
         typer.Option(metavar="FILE", help="Rules (YAML), or shipped; default the scenario's."),
     ] = None,
     variant: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Repeatable; default all variants.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Repeatable; default all variants.",
+            autocompletion=complete.variants,
+        ),
     ] = None,
     replications: Annotated[int, typer.Option(min=1, help="Runs of each variant.")] = 10,
     scrape: Annotated[
@@ -241,16 +286,36 @@ def alarms(
 @app.command(rich_help_panel="Decide")
 def gate(
     baseline: Annotated[
-        Path, typer.Option(metavar="WHAT", help="Finished folder, or scenario file, to hold up to.")
+        Path,
+        typer.Option(
+            metavar="WHAT",
+            help="Finished folder, or scenario file, to hold up to.",
+            autocompletion=complete.folders,
+        ),
     ],
     scenario: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Candidate: a scenario, played now.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Candidate: a scenario, played now.",
+            autocompletion=complete.scenarios,
+        ),
     ] = None,
     candidate: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Candidate: a finished folder instead.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Candidate: a finished folder instead.",
+            autocompletion=complete.folders,
+        ),
     ] = None,
     variant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the candidate; default its first.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of the candidate; default its first.",
+            autocompletion=complete.variants,
+        ),
     ] = None,
     baseline_variant: Annotated[
         str | None,
@@ -258,7 +323,11 @@ def gate(
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(metavar="METRIC", help="Judge these instead of the usual; repeatable."),
+        typer.Option(
+            metavar="METRIC",
+            help="Judge these instead of the usual; repeatable.",
+            autocompletion=complete.metrics,
+        ),
     ] = None,
     margin: Annotated[
         list[str] | None,

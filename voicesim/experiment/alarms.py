@@ -5,7 +5,7 @@ horizon or scrape interval is answered from the runs that are there.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from voicesim.metrics import fleet, tables
 from voicesim.metrics.alarms import expression, watch
 from voicesim.metrics.observed import Observed, observe
 from voicesim.metrics.promql import Clock
+from voicesim.progress import Show, silent
 from voicesim.scenario import Scenario, ScenarioFile
 from voicesim.scenario.alarms import Alarm, narrow
 from voicesim.scenario.checks import alarms as wrong_alarms
@@ -32,8 +33,6 @@ from voicesim.study import merged, warnings_of
 ALARMS_SCHEMA = "voicesim-alarms/1"
 SHIPPED = Path(__file__).parent.parent / "metrics" / "alarms.yaml"
 """The rules for a scenario that has none."""
-
-Progress = Callable[[int, int, Job | None], None]
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ def backtest(
     backend: str = "processes",
     address: str | None = None,
     out: Path | None = None,
-    progress: Progress | None = None,
+    progress: Show = silent,
 ) -> Backtest:
     """Play R replications of each variant, and count what each rule was worth.
 
@@ -185,14 +184,15 @@ def backtest(
     jobs = [j for v, s in played.items() for j in _jobs(v, s, replications)]
     results = {job.id: kept for job in jobs if (kept := store.read(job)) is not None}
     missing = [job for job in jobs if job.id not in results]
-    say = progress or (lambda *_: None)
-    say(len(results), len(jobs), None)
+    found = len(results)
+    progress("starting", found, len(jobs), found)
     if missing:
         with backend_of(backend, workers, address) as place:
             for job, result in place.run(missing, play=play):
                 store.write(job, result)
                 results[job.id] = result
-                say(len(results), len(jobs), job)
+                name = f"{job.variant} {job.replication}"
+                progress(name, len(results), len(jobs), found, result["events"])
     seen = {job.id: Observed.unpacked(results[job.id]["observed"]) for job in jobs}
     findings = [
         finding(v, rule.label, [count(seen[v, r], rule, asked.clock(s), horizon)
@@ -216,7 +216,8 @@ def play(job: Job) -> dict[str, Any]:
     streams = pd.concat([tables.streams(run) for run in runs], ignore_index=True)
     seen = observe(fleet.together(runs, whole), streams)
     warnings = [w for run in runs for w in warnings_of(run, job.variant)]
-    return {"observed": seen.packed(), "warnings": warnings}
+    events = sum(int(run.record.counters["events"]) for run in runs)
+    return {"observed": seen.packed(), "warnings": warnings, "events": events}
 
 
 def _jobs(variant: str, scenario: Scenario, replications: int) -> list[Job]:

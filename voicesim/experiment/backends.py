@@ -19,8 +19,10 @@ from typing import Any, Protocol
 from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from voicesim import terminal
 from voicesim.experiment.metrics import ExperimentError, chosen
 from voicesim.experiment.work import Job, model_version, play
+from voicesim.workers import started
 
 BACKENDS = ("processes", "dask", "ray")
 REACH_S = 5.0  # patience with a Ray cluster that does not answer
@@ -94,6 +96,7 @@ class Processes:
         waiting = {job.id: job for job in jobs}
         if self.workers == 1:
             for job in waiting.values():
+                terminal.stop_if_told()
                 if more():
                     yield job, play(job)
             return
@@ -106,10 +109,12 @@ class Processes:
             )  # fmt: skip
             begun = (delayed(_named)(play, job) for job in list(waiting.values()) if more())
             try:
-                for name, result in pool(begun):
+                for name, result in started(pool, begun):
+                    terminal.stop_if_told()
                     finished = True
                     yield waiting.pop(name), result
             except (TerminatedWorkerError, BrokenProcessPool) as problem:
+                terminal.stop_if_told()
                 strikes = 0 if finished else strikes + 1
                 if strikes == STRIKES:
                     raise WorkerDied(list(waiting)[: self.workers]) from problem

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from voicesim.experiment.work import Job, jobs_of, model_version
 from voicesim.files import finite, write_json, write_tables, write_whole
 from voicesim.metrics import warmup
 from voicesim.metrics.summary import aggregate
+from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile, load
 from voicesim.simulation import pool_spec, profile_of, python_policies
 from voicesim.study import merged, replication_table
@@ -29,7 +30,6 @@ SETTLED, EXHAUSTED, BUDGET, INTERRUPTED = "settled", "largest number", "budget",
 STAGES = ("decode", "host", "codec")
 
 Results = dict[tuple[str, int], dict[str, Any]]
-Progress = Callable[["State"], None]
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,6 @@ class Settings:
     def shown(self) -> tuple[str, ...]:
         """The metrics asked for, then what they cost."""
         return tuple(dict.fromkeys((*self.metrics, *COSTS)))
-
-
-@dataclass(frozen=True)
-class State:
-    """Where a running comparison stands: runs finished of those of this look, and the differences
-    over the replications that all variants have finished (None before the second)."""
-
-    finished: int
-    wanted: int
-    look: int
-    reused: int
-    last: Job | None
-    found: list[Difference] | None
 
 
 @dataclass
@@ -243,7 +230,7 @@ def compare(
     backend: str = "processes",
     address: str | None = None,
     out: Path | str | None = None,
-    progress: Progress | None = None,
+    progress: Show = silent,
 ) -> Comparison:
     """Play every variant of a scenario under the same callers until the differences are settled.
 
@@ -284,7 +271,7 @@ class _Study:
 
     def __init__(
         self, file: ScenarioFile, settings: Settings, store: Store, deadline: float,
-        progress: Progress | None,
+        progress: Show,
     ):  # fmt: skip
         self.file, self.settings, self.store = file, settings, store
         self.deadline, self.progress = deadline, progress
@@ -329,11 +316,11 @@ class _Study:
                 else:
                     self.results[job.id] = kept
                     self.reused += 1
-        self._say(look, len(wanted), None)
+        self._say(look, len(wanted))
         for job, result in place.run(missing, self._in_time):
             self.store.write(job, result)
             self.results[job.id] = result
-            self._say(look, len(wanted), job)
+            self._say(look, len(wanted), job, result["events"])
         return all(job.id in self.results for job in wanted)
 
     def _in_time(self) -> bool:
@@ -363,12 +350,24 @@ class _Study:
         found = self._found(size, look > 0)
         return Comparison(self.file, self.settings, ended, look, size, self.results, found)
 
-    def _say(self, look: int, wanted: int, last: Job | None) -> None:
-        if self.progress is not None:
-            done = self._complete()
-            found = self._found(done, False) if done > 1 else None
-            state = State(len(self.results), wanted, look, self.reused, last, found)
-            self.progress(state)
+    def _say(self, look: int, wanted: int, job: Job | None = None, events: int = 0) -> None:
+        if self.progress is silent:
+            return
+        done = self._complete()
+        found = self._found(done, False) if done > 1 else []
+        what = "" if job is None else f", {job.variant} {job.replication}"
+        text = f"look {look}{what}{_widest(found)}"
+        self.progress(text, len(self.results), wanted, self.reused, events)
+
+
+def _widest(found: Sequence[Difference]) -> str:
+    """The widest half-width of the first metric asked for."""
+    if not found:
+        return ""
+    first = found[0].metric
+    widest = max((d for d in found if d.metric == first), key=lambda d: d.difference.half)
+    show = METRICS[first].gap(widest.difference.half, widest.difference.half)
+    return f", {first} ±{show} ({widest.variant}, n={widest.replications})"
 
 
 def _settings(

@@ -5,7 +5,7 @@ Either side is a finished folder or a scenario that is played now.  The judgemen
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from voicesim.experiment.quality import QUALITY, quality_asked, read_quality
 from voicesim.experiment.sides import Side
 from voicesim.experiment.store import Store
 from voicesim.files import finite, write_json, write_tables, write_whole
+from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile
 
 GATE_SCHEMA = "voicesim-gate/1"
@@ -126,7 +127,7 @@ def gate(
     backend: str = "processes",
     address: str | None = None,
     out: Path | str | None = None,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Show = silent,
 ) -> Gate:
     """Judge a candidate against a baseline.
 

@@ -25,6 +25,8 @@ from voicesim.engine.profile import Profile
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.rung import BUDGET, Load, Rung, play
 from voicesim.metrics.summary import interval
+from voicesim.progress import Show, silent
+from voicesim.workers import started
 
 GAIN = 1.1
 """Below this factor a doubling of the concurrency no longer pays: the knee."""
@@ -35,8 +37,6 @@ BEYOND = 8
 """How many times the highest level the searches for ceiling and knee go, at most."""
 OFF = 0.05
 """Latency x throughput may miss the concurrency by this share (replies cut by the window)."""
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass
@@ -117,7 +117,7 @@ def climb(
     seeds: int = 10,
     limit: float = 1.2,
     workers: int = 1,
-    progress: Progress = lambda what, done, total: None,
+    progress: Show = silent,
 ) -> Ladder:
     """Climb the ladder; the result depends on the load, the levels and the seeds alone.
 
@@ -132,10 +132,11 @@ def climb(
             todo = [each for each in dict.fromkeys(wanted) if each not in ladder.rungs]
             todo.sort(reverse=True)  # the long ones first
             calls = (delayed(play)(load, callers, seed) for callers, seed in todo)
-            done = pool(calls) if workers > 1 else (call[0](*call[1]) for call in calls)
+            done = started(pool, calls) if workers > 1 else (call[0](*call[1]) for call in calls)
             for n, rung in enumerate(done, 1):
                 ladder.rungs[int(rung["callers"]), int(rung["seed"])] = rung
-                progress(what, n, len(todo))
+                events = int(rung.pop("events") or 0)
+                progress(what, n, len(todo), events=events, runs=len(ladder.rungs))
 
         every = range(seeds)
         run("levels", [(c, s) for c in {1, *ladder.levels} for s in every])

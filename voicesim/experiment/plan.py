@@ -20,6 +20,7 @@ from voicesim.experiment.store import Store
 from voicesim.experiment.vary import axis_of, short
 from voicesim.experiment.work import Job, jobs_of, model_version
 from voicesim.files import write_json, write_tables, write_whole
+from voicesim.progress import Show, silent
 from voicesim.scenario import Scenario, ScenarioFile, load
 from voicesim.scenario.units import stated_duration
 from voicesim.simulation import problems
@@ -68,18 +69,6 @@ class Judged:
     def weakest(self) -> search.Reading:
         """The limit with the least slack."""
         return min(self.node.readings, key=lambda r: r.slack)
-
-
-@dataclass
-class State:
-    """Progress: the setting being judged, runs wanted of it so far and finished, all runs."""
-
-    setting: str
-    finished: int
-    wanted: int
-    runs: int
-    reused: int
-    judged: Judged | None = None
 
 
 @dataclass
@@ -190,12 +179,14 @@ def plan(
     backend: str = "processes",
     address: str | None = None,
     out: Path | str | None = None,
-    progress: Callable[[State], None] | None = None,
+    progress: Show = silent,
+    judged: Callable[[Judged], None] = lambda each: None,
 ) -> Plan:
     """Find the cheapest setting that meets every SLO with this confidence.
 
     slo: such as clean>=99% or ttfa_p95<=400ms.  vary: one or two of KEY=LOW..HIGH[:STEP], KEY a
     dotted path of the scenario.  out: folder in which finished runs are kept and found again.
+    judged: told of each setting when its verdict is known.
 
     Raises ExperimentError (what was asked for), ScenarioErrors, WorkerDied; KeyboardInterrupt
     passes through, finished runs are kept.
@@ -217,7 +208,7 @@ def plan(
         raise ExperimentError(str(problem)) from None
     store = Store(None if out is None else Path(out))
     with backend_of(backend, workers, address) as place:
-        work = _Work(space, limits, rule, place, store, progress)
+        work = _Work(space, limits, rule, place, store, progress, judged)
         answer = work.search()
         if answer is not None:
             work.judge_next(answer)
@@ -344,10 +335,10 @@ class _Work:
 
     def __init__(
         self, space: _Settings, limits: Sequence[Limit], rule: Rule, place: Backend, store: Store,
-        progress: Callable[[State], None] | None,
+        progress: Show, say: Callable[[Judged], None],
     ):  # fmt: skip
         self.space, self.limits, self.rule = space, limits, rule
-        self.place, self.store, self.progress = place, store, progress
+        self.place, self.store, self.progress, self.say = place, store, progress, say
         self.judged: dict[tuple[int, ...], Judged] = {}
         self.runs = self.reused = 0
 
@@ -396,21 +387,20 @@ class _Work:
         node = search.judge(self.limits, draw, self.rule)
         judged = Judged(setting, node, _bottleneck([r["metrics"] for r in results.values()]))
         self.judged[tuple(values)] = judged
-        self._say(setting, len(results), len(results), judged)
+        self.say(judged)
         return node.verdict == MEETS
 
     def _have(self, setting: Setting, jobs: list[Job], results: dict[int, dict[str, Any]]) -> None:
         """Have the results of these jobs, from the folder or by playing them."""
         wanted = [job for job in jobs if job.replication not in results]
+        found = 0
         for job, result, kept in self.store.have(wanted, self.place):
             results[job.replication] = result
             self.runs += 1
             self.reused += kept
-            self._say(setting, len(results), len(jobs))
-
-    def _say(self, of: Setting, done: int, wanted: int, judged: Judged | None = None) -> None:
-        if self.progress is not None:
-            self.progress(State(of.name, done, wanted, self.runs, self.reused, judged))
+            found += kept
+            events = 0 if kept else result["events"]
+            self.progress(setting.name, len(results), len(jobs), found, events, self.runs)
 
     def oddities(self) -> list[str]:
         """Signs that a limit is not met from some setting on: a later setting that is shown to be

@@ -1,7 +1,6 @@
 """All runs of a study whose number is fixed beforehand, and its files."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,25 +8,16 @@ from voicesim.experiment.backends import backend as backend_of
 from voicesim.experiment.metrics import METRICS, value
 from voicesim.experiment.store import Store
 from voicesim.experiment.work import Job
+from voicesim.progress import Show, silent
 from voicesim.study import merged
 
 Run = Mapping[str, Any]
 """What ``work.play`` gives."""
 
 
-@dataclass(frozen=True)
-class State:
-    """Runs finished of all, how many of them were found in the folder, and the last one."""
-
-    finished: int
-    wanted: int
-    reused: int
-    last: Job
-
-
 def play_all(
     jobs: Sequence[Job], out: Path | str | None, backend: str, workers: int | None,
-    address: str | None, progress: Callable[[State], None] | None,
+    address: str | None, progress: Show = silent,
 ) -> tuple[dict[tuple[str, int], Run], int]:  # fmt: skip
     """The result of every job, from the folder or by playing it, and how many were found there.
 
@@ -40,8 +30,8 @@ def play_all(
         for job, result, kept in store.have(jobs, place):
             results[job.id] = result
             reused += kept
-            if progress is not None:
-                progress(State(len(results), len(jobs), reused, job))
+            name = f"{job.variant} {job.replication}"
+            progress(name, len(results), len(jobs), reused, 0 if kept else result["events"])
     return results, reused
 
 

@@ -5,7 +5,7 @@ own, as many are kept in flight as there were; where send times are missing, the
 first chunks come when they came.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from voicesim.experiment.replies import Replies
 from voicesim.experiment.validate import Numbers, Setting
 from voicesim.listener.player import ROUNDING
 from voicesim.metrics.summary import nearest_rank
+from voicesim.progress import Show, silent
 from voicesim.workload.tape import Tape
 
 METRICS = (
@@ -44,7 +45,7 @@ def validate_replies(
     runs: Sequence[Replies],
     seeds: int = 5,
     buffer: int = 4,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Show = silent,
 ) -> list[Setting]:
     """Replay every run under every seed; repeats are gathered.
 
@@ -63,7 +64,7 @@ def validate_replies(
             [*old.runs, run], [*old.measured, now], [*old.predicted, *then],
             max(most, old.most_running),
         )  # fmt: skip
-        progress("replaying", i + 1, len(runs))
+        progress("replaying", i + 1, len(runs), events=seeds * int(np.sum(run.tokens)))
     return list(settings.values())
 
 

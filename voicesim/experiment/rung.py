@@ -165,9 +165,11 @@ def play(load: Load, callers: int, seed: int) -> Rung:
     e2e_s, rtf: means over requests of request to last byte, and that / audio.  xrt: audio
     seconds made per second.  stalled_share: replies of several chunks that stall at all; c100:
     those whose largest stall is within 100 ms.  busy: share of the time.  in_flight: latency x
-    throughput, which must equal the callers.
+    throughput, which must equal the callers.  events: simulated in the last try.
     """
-    return {"callers": callers, "seed": seed, **measure(run(load, callers, seed), callers)}
+    played = run(load, callers, seed)
+    events = played.record.counters["events"]
+    return {"callers": callers, "seed": seed, **measure(played, callers), "events": events}
 
 
 def run(load: Load, callers: int, seed: int, least: int = 400) -> Played:

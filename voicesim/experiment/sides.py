@@ -15,6 +15,7 @@ from voicesim.experiment.metrics import METRICS, ExperimentError, chosen
 from voicesim.experiment.store import Store
 from voicesim.experiment.work import jobs_of
 from voicesim.files import finite
+from voicesim.progress import Show
 from voicesim.scenario import Scenario, ScenarioFile, load
 from voicesim.simulation import checked
 from voicesim.study import replication_table
@@ -107,7 +108,7 @@ class Finder:
 
     def __init__(
         self, replications: int | None, store: Store, place: Callable[[], Backend],
-        progress: Callable[[str, int, int], None],
+        progress: Show,
     ):  # fmt: skip
         self.replications, self.store = replications, store
         self.place, self.progress = place, progress
@@ -159,12 +160,13 @@ class Finder:
                 missing.append(job)
             else:
                 results[job.replication] = kept
-        self.progress(what, len(results), count)
+        found = len(results)
+        self.progress(what, found, count, found)
         with self.place() as place:
             for job, result in place.run(missing):
                 self.store.write(job, result)
                 results[job.replication] = result
-                self.progress(what, len(results), count)
+                self.progress(what, len(results), count, found, result["events"])
         return replication_table(
             (variant, r, results[r]["callers"], results[r]["metrics"]) for r in range(count)
         )

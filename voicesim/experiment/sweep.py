@@ -1,7 +1,7 @@
 """Settings of a scenario, each played in the same replications, and what comes of each."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,6 @@ from voicesim.experiment.design import Design, Setting, design
 from voicesim.experiment.metrics import METRICS, chosen, flat
 from voicesim.experiment.playing import (
     Run,
-    State,
     measured,
     play_all,
     warnings_of,
@@ -25,6 +24,7 @@ from voicesim.experiment.vary import short
 from voicesim.experiment.work import jobs_of, model_version
 from voicesim.files import write_json, write_tables, write_whole
 from voicesim.metrics.summary import aggregate
+from voicesim.progress import Show, silent
 from voicesim.scenario import Scenario, ScenarioFile, load
 from voicesim.scenario.units import BYTES, SECONDS
 
@@ -158,7 +158,7 @@ def sweep(
     backend: str = "processes",
     address: str | None = None,
     out: Path | str | None = None,
-    progress: Callable[[State], None] | None = None,
+    progress: Show = silent,
 ) -> Sweep:
     """Play every setting of a design in the same replications.
 

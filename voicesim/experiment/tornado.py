@@ -17,7 +17,6 @@ from voicesim.experiment.metrics import METRICS, ExperimentError, chosen, value
 from voicesim.experiment.perturb import INTERVAL, Still
 from voicesim.experiment.playing import (
     Run,
-    State,
     measured,
     play_all,
     warnings_of,
@@ -26,6 +25,7 @@ from voicesim.experiment.space import SettingError, Space
 from voicesim.experiment.work import jobs_of, model_version
 from voicesim.files import write_json, write_tables, write_whole
 from voicesim.metrics.summary import interval
+from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile, load
 
 TORNADO_SCHEMA = "voicesim-tornado/1"
@@ -143,7 +143,7 @@ def tornado(
     backend: str = "processes",
     address: str | None = None,
     out: Path | str | None = None,
-    progress: Callable[[State], None] | None = None,
+    progress: Show = silent,
 ) -> Tornado:
     """Move each input to both ends of its interval, one at a time, under the same callers.
 

@@ -5,7 +5,7 @@ time.  Measured and predicted arrivals go through the same functions, so that a 
 profile's or the model's, not the metric's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from voicesim.engine.spec import PoolSpec
 from voicesim.experiment.traces import MeasuredRun
 from voicesim.listener.player import ROUNDING
 from voicesim.metrics.summary import nearest_rank
+from voicesim.progress import Show, silent
 from voicesim.workload.rng import run_seed
 from voicesim.workload.tape import Tape
 
@@ -53,7 +54,7 @@ def validate(
     runs: Sequence[MeasuredRun],
     seeds: int = 5,
     buffer: int = 4,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Show = silent,
 ) -> list[Setting]:
     """Replay every run under every seed; repeats are gathered.
 
@@ -73,7 +74,7 @@ def validate(
             [*old.runs, run], [*old.measured, now], [*old.predicted, *then],
             max(most, old.most_running),
         )  # fmt: skip
-        progress("replaying", i + 1, len(runs))
+        progress("replaying", i + 1, len(runs), events=seeds * int(np.sum(run.tokens)))
     return list(settings.values())
 
 

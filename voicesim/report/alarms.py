@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from voicesim import terminal
 from voicesim.experiment.alarms import SHIPPED, Backtest, backtest
 from voicesim.experiment.backtest import EARLY, LATE, MISSED, WARNED, Finding
 from voicesim.experiment.metrics import ExperimentError
-from voicesim.experiment.work import Job
 from voicesim.files import write_tables, write_whole
 from voicesim.metrics.prometheus import openmetrics, rules_file, rules_test, threshold
+from voicesim.progress import Progress
 from voicesim.report import words
 from voicesim.report.alarms_figure import alarms_figure
-from voicesim.report.studies import attempt
+from voicesim.report.studies import DONE, attempt, hand_over
 from voicesim.scenario import ScenarioFile, load, load_rules
 from voicesim.scenario.alarms import Alarm
 
@@ -43,25 +41,24 @@ def alarms_command(
 ) -> int:
     """Back-test; the exit code: 0, 1 workers lost, 2 bad input, 130 interrupted."""
     folder = out or Path("runs") / f"{path.stem}-alarms"
-    shown = Shown(quiet)
+    progress = Progress(quiet)
 
     def work() -> Backtest:
-        file = load(path, sets=sets, seed=seed)
-        chosen, source = rules_of(file, rules, asked["variants"])
-        found = backtest(file, chosen, source, out=folder, progress=shown.show, **asked)
-        write(found, folder)
-        return found
+        with progress:
+            file = load(path, sets=sets, seed=seed)
+            chosen, source = rules_of(file, rules, asked["variants"])
+            found = backtest(file, chosen, source, out=folder, progress=progress.show, **asked)
+            write(found, folder)
+            return found
 
-    answer = attempt(path, folder, shown, work)
+    answer = attempt(work, path, folder, progress)
     if isinstance(answer, int):
         return answer
-    if as_json:
-        print(json.dumps(answer.as_dict(), indent=2, allow_nan=False))
-    elif not quiet:
-        console = terminal.console()
-        print_alarms(answer, console)
-        console.print(f"wrote {folder}/ ({FILES})", highlight=False, soft_wrap=True)
-    return 0
+    hand_over(
+        lambda console: print_alarms(answer, console), answer.as_dict,
+        f"wrote {folder}/ ({FILES})", folder, as_json, quiet,
+    )  # fmt: skip
+    return DONE
 
 
 def rules_of(
@@ -97,24 +94,6 @@ def write(answer: Backtest, folder: Path) -> None:
     write_tables(folder, {"alarms": answer.table})
     write_whole(folder / "scenario.yaml", answer.file.resolved_yaml())
     write_whole(folder / "alarms.png", alarms_figure(answer))
-
-
-class Shown:
-    """A line per finished run on stderr; on a terminal one line that counts."""
-
-    def __init__(self, quiet: bool):
-        self.runs = 0
-        self._quiet = quiet
-        self._live = sys.stderr.isatty()
-
-    def show(self, done: int, wanted: int, last: Job | None) -> None:
-        """One more run, or (None) those that were there already."""
-        self.runs = done
-        if self._quiet or (last is None and not done):
-            return
-        what = "runs found in the folder" if last is None else f"{last.variant} {last.replication}"
-        begin, end = ("\r\033[K", "\n" if done == wanted else "") if self._live else ("", "\n")
-        print(f"{begin}[{done}/{wanted}] {what}", end=end, file=sys.stderr, flush=True)
 
 
 # --- in words ---------------------------------------------------------------------------------

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from voicesim.calibrate.describe import describe, quantities
+from voicesim.calibrate.dialogue import conclusion, only_dialogues, snippet
 from voicesim.calibrate.output import write_atomically
 from voicesim.calibrate.prior import Prior, read_prior
 from voicesim.calibrate.readers import Measured
-from voicesim.calibrate.run import check_targets, fit, read_all, write_roofline
+from voicesim.calibrate.run import check_targets, fit, read_all, statement, write_roofline
 from voicesim.engine.profile import Profile, Source, dump_profile
 from voicesim.experiment import aggregates
 from voicesim.experiment.accuracy import calibrate_ladder
+from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.published import Ladder, is_ladder, read_ladder
+from voicesim.report.studies import DONE, attempt, hand_over
 
 if TYPE_CHECKING:  # matplotlib is slow to import: below, where something is drawn
     from matplotlib.figure import Figure
@@ -36,24 +40,85 @@ class Fitted:
     draw: Callable[[], Figure]
 
 
-def calibrate_command(
-    files: Sequence[Path],
-    output: Path,
-    name: str | None,
-    token_audio_s: float | None,
-    prior: str | None,
-    figure: Path | None,
-    about: Mapping[str, str | None],
-    say: Say,
-) -> Profile:
-    """The profile, written; of the prior alone where no file is given.
+@dataclass(frozen=True)
+class Asked:
+    """The command's options; about: reply, chunk and loads of ``aggregates.Asked``."""
 
-    about: reply, chunk and loads of ``aggregates.Asked``.  Raises ValueError, CalibrationError.
+    files: Sequence[Path]
+    output: Path | None
+    name: str | None
+    token_audio_s: float | None
+    prior: str | None
+    figure: Path | None
+    about: Mapping[str, str | None]
+
+
+def calibrate_command(asked: Asked, as_json: bool, quiet: bool) -> int:
+    """Read, fit, write, print; the exit code: 0, 2 bad input, 130 interrupted.
+
+    Files that hold conversations only are stated, and no profile is written.
     """
-    if not files:
-        _refuse(about, NEEDS)
-        return write_roofline(output, name, token_audio_s, prior, figure)
-    return calibrated(files, output, name, token_audio_s, prior, figure, about, say).profile
+
+    def work() -> Profile | list[Measured]:
+        try:
+            talks = _talks(asked)
+            return _written(asked, None if as_json or quiet else print) if talks is None else talks
+        except ValueError as problem:  # options that do not go together
+            raise ExperimentError(str(problem)) from None
+
+    found = attempt(work)
+    if isinstance(found, int):
+        return found
+    if isinstance(found, list):
+        text = "\n".join([*map(statement, found), "", conclusion(found)])
+        data: dict[str, Any] = {
+            "files": [{"file": m.file, "format": m.format, "rows": m.rows} for m in found],
+            "scenario": snippet(found),
+        }
+        hand_over(lambda console: print(text), lambda: data, "", None, as_json, quiet)
+        return DONE
+    wrote = f"wrote {asked.output}" + ("" if asked.figure is None else f" and {asked.figure}")
+    hand_over(
+        lambda console: print(describe(found)), lambda: as_data(found, asked.output), wrote,
+        asked.output, as_json, quiet,
+    )  # fmt: skip
+    return DONE
+
+
+def as_data(profile: Profile, file: Path | None) -> dict[str, Any]:
+    """The parameters with their intervals (5 % to 95 %) and origins, as the profile has them."""
+    return {
+        "file": None if file is None else str(file),
+        "name": profile.name,
+        "form": profile.form,
+        "parameters": {
+            n: {"value": q.value, "low": q.low, "high": q.high, "origin": q.origin}
+            for n, q in quantities(profile)
+        },
+        "notes": list(profile.notes),
+    }
+
+
+def _talks(asked: Asked) -> list[Measured] | None:
+    """The files if all hold conversations only; raises ValueError for options of a profile."""
+    if len(asked.files) == 1 and is_ladder(asked.files[0]):
+        return None
+    talks = only_dialogues(asked.files)
+    options = (asked.name, asked.token_audio_s, asked.prior, asked.figure)
+    if talks is not None and (options != (None,) * 4 or any(asked.about.values())):
+        raise ValueError("conversations hold no step times: give no option of a profile")
+    return talks
+
+
+def _written(asked: Asked, say: Say) -> Profile:
+    """The profile, written; of the prior alone where no file is given."""
+    if asked.output is None:
+        raise ValueError("--output: is missing; name the profile to write: -o profile.yaml")
+    fit_of = (asked.name, asked.token_audio_s, asked.prior, asked.figure)
+    if not asked.files:
+        _refuse(asked.about, NEEDS)
+        return write_roofline(asked.output, *fit_of)
+    return calibrated(asked.files, asked.output, *fit_of, asked.about, say).profile
 
 
 def calibrated(

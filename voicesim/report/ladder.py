@@ -1,28 +1,26 @@
 """The ``ladder`` command: progress, table, figure and folder of one ladder."""
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from voicesim import terminal
-from voicesim.engine.profile import Profile, ProfileError, load_profile
+from voicesim.catalogue.profiles import profile_file
+from voicesim.engine.profile import Profile, load_profile
 from voicesim.experiment.ladder import Ladder, as_data, climb
-from voicesim.experiment.ladder import Progress as Report
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.rung import Load
 from voicesim.files import write_json
+from voicesim.progress import Progress
 from voicesim.report import words
 from voicesim.report.ladder_figure import codec_words, ladder_figure
-from voicesim.runfolder import FolderError, RunFolder
+from voicesim.report.studies import DONE, attempt, hand_over
+from voicesim.runfolder import RunFolder
 from voicesim.scenario.units import stated_duration
 
 FILES = ("ladder.json", "ladder.png", "levels.parquet")
@@ -37,6 +35,7 @@ def ladder_command(
     workers: int,
     out: Path | None,
     json_file: Path | None,
+    as_json: bool,
     quiet: bool,
 ) -> int:
     """Climb, print, write; returns the exit code (0, 2 for bad input, 130 when interrupted).
@@ -44,35 +43,32 @@ def ladder_command(
     asked: levels, audio, prompt, chunk, codec_cap, codec_queue, left_context, token_audio as on
     the command line (None: not given, see ``read``).
     """
-    console = terminal.console(quiet)
-    out = out or Path("runs") / f"ladder-{profile.stem}"
-    terminal.stop_on_sigterm()
-    try:
+    out = out or Path("runs") / f"ladder-{profile_file(profile).stem}"
+    progress = Progress(quiet)
+
+    def work() -> Ladder:
         load, levels = read(profile, asked)
         folder = RunFolder(out, FILES, ())
-    except (ExperimentError, ProfileError, FolderError) as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    try:
-        with progress(Console(stderr=True), quiet) as report:
-            ladder = climb(load, levels, seeds, limit, workers, report)
-        write_ladder(ladder, folder)
-        if json_file is not None:
-            write_json(json_file, as_data(ladder))
-    except (ExperimentError, OSError) as problem:
-        folder.discard()
-        print(problem, file=sys.stderr)
-        return 2
-    except BaseException as problem:
-        folder.discard()
-        if isinstance(problem, KeyboardInterrupt):
-            print("interrupted: nothing was written", file=sys.stderr)
-            return 130
-        raise
-    folder.publish()
-    print_ladder(ladder, console)
-    console.print(f"wrote {out}/ ({', '.join(FILES)})", markup=False, highlight=False)
-    return 0
+        try:
+            with progress:
+                found = climb(load, levels, seeds, limit, workers, progress.show)
+            write_ladder(found, folder)
+            if json_file is not None:
+                write_json(json_file, as_data(found))
+        except BaseException:
+            folder.discard()
+            raise
+        folder.publish()
+        return found
+
+    found = attempt(work)
+    if isinstance(found, int):
+        return found
+    hand_over(
+        lambda console: print_ladder(found, console), lambda: as_data(found),
+        f"wrote {out}/ ({', '.join(FILES)})", out, as_json, quiet,
+    )  # fmt: skip
+    return DONE
 
 
 def read(profile: Path, asked: Mapping[str, Any]) -> tuple[Load, list[int]]:
@@ -83,7 +79,7 @@ def read(profile: Path, asked: Mapping[str, Any]) -> tuple[Load, list[int]]:
     """
     if asked["codec_queue"] not in (None, "fifo", "edf"):
         raise ExperimentError(f"--codec-queue: found {asked['codec_queue']!r}; allowed: fifo, edf")
-    found = load_profile(profile)
+    found = load_profile(profile_file(profile))
     token = _seconds("token-audio", asked["token_audio"])
     if token is not None:
         found = found.model_copy(update={"token_audio_s": token})
@@ -158,27 +154,6 @@ def whole_numbers(option: str, text: str) -> list[int]:
     if not found or min(found) < 1:
         raise ExperimentError(f"{option}: found {text!r}; allowed: whole numbers from 1 on: 1,2,4")
     return found
-
-
-@contextmanager
-def progress(console: Console, quiet: bool) -> Iterator[Report]:
-    """A bar on the terminal: what is being played, and how much of it is done."""
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"),
-        TimeElapsedColumn(), console=console, transient=True,
-        disable=quiet or not console.is_terminal,
-    )  # fmt: skip
-    task = bar.add_task("starting", total=None)
-    said: set[str] = set()
-
-    def report(what: str, done: int, total: int) -> None:
-        bar.update(task, description=what, completed=done, total=total)
-        if what not in said and not console.is_terminal and not quiet:
-            console.print(f"playing: {what}", markup=False, highlight=False)
-        said.add(what)
-
-    with bar:
-        yield report
 
 
 # --- the table --------------------------------------------------------------------------------

@@ -3,27 +3,28 @@
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from voicesim import terminal
 from voicesim.live.errors import LiveError
 from voicesim.metrics.summary import nearest_rank
+from voicesim.progress import Progress
 from voicesim.report import words
+from voicesim.report.studies import DONE, NO, STOPPED, WRONG, hand_over
 from voicesim.runfolder import FolderError
 
 UNTOLD = ("interrupted", "failed")
 """Ends of a run that have a line of their own."""
 
 
-def measure_command(url: str, options: Mapping[str, Any], out: Path | None, quiet: bool) -> int:
+def measure_command(
+    url: str, options: Mapping[str, Any], out: Path | None, as_json: bool, quiet: bool
+) -> int:
     """Measure, write, print; returns the exit code: 0, 2 for bad input (nothing is sent), 1 if the
     endpoint failed, 130 when interrupted; what was finished is kept."""
     try:
@@ -34,58 +35,60 @@ def measure_command(url: str, options: Mapping[str, Any], out: Path | None, quie
         from voicesim.live.target import SPEECH
     except ModuleNotFoundError as error:
         print(f"measure needs {error.name}: pip install 'voicesim[live]'", file=sys.stderr)
-        return 2
+        return WRONG
     try:
         plan = read_plan(url, options)
         target = out or Path("runs") / f"measure-{'ladder' if plan.levels else 'poisson'}"
         recorder = Recorder(target, plan.tokens, plan.token_budget)
     except (LiveError, FolderError) as problem:
         print(problem, file=sys.stderr)
-        return 2
-    began, console = now(), Console(stderr=True)
-    live = None if quiet or not console.is_terminal else console.status("connecting")
+        return WRONG
+    began, progress = now(), Progress(quiet)
 
     def show(played: Played) -> None:
-        if isinstance(live, Status):
-            live.update(Text(now_playing(played)))
-        elif not quiet and played.ended and played.outcome.stopped not in UNTOLD:
-            print(now_playing(played), file=sys.stderr, flush=True)  # a log: a line for each run
+        over = played.ended and played.outcome.stopped not in UNTOLD
+        progress.now(now_playing(played), over)
 
     try:
-        with live or nullcontext():
+        with progress:
             found: Measurement = asyncio.run(measure(plan, recorder.add, show))
         kept = recorder.streams > 0
+        told = manifest(plan, found, began) if kept else {}
         if kept:
-            recorder.publish(manifest(plan, found, began))
+            recorder.publish(told)
     except OSError as problem:
         recorder.discard()
         print(f"--out {target}: {problem.strerror or problem}", file=sys.stderr)
-        return 2
+        return WRONG
     except BaseException as problem:
         recorder.discard()
         if isinstance(problem, KeyboardInterrupt):
             print("interrupted: nothing was kept", file=sys.stderr)
-            return 130
+            return STOPPED
         raise
     if not kept:
         recorder.discard()
     else:
-        print_measurement(found.runs, plan.tokens, terminal.console(quiet))
-        if plan.target.protocol == SPEECH and plan.gather and not quiet:
-            print(
-                f"chunks of a raw body are network reads, joined within {1000 * plan.gather:g} ms"
+        raw = plan.target.protocol == SPEECH and plan.gather
+        names = f"manifest.json, {recorder.rows_name}, sessions.csv"
+        wrote = f"wrote {target}/ ({names}): {recorder.streams} requests"
+        if raw:
+            wrote = (
+                "chunks of a raw body are network reads, joined within "
+                f"{1000 * plan.gather:g} ms\n{wrote}"
             )
-        if not quiet:
-            names = f"manifest.json, {recorder.rows_name}, sessions.csv"
-            print(f"wrote {target}/ ({names}): {recorder.streams} requests")
+        hand_over(
+            lambda console: print_measurement(found.runs, plan.tokens, console), lambda: told,
+            wrote, target, as_json, quiet,
+        )  # fmt: skip
     rest = f"{recorder.streams} finished requests are kept" if kept else "nothing was kept"
     if found.interrupted:
         print(f"interrupted: {rest}", file=sys.stderr)
-        return 130
+        return STOPPED
     if found.failed is not None:
         print(f"{plan.target.shown}: {found.failed}; {rest}", file=sys.stderr)
-        return 1
-    return 0
+        return NO
+    return DONE
 
 
 def now_playing(played: Any) -> str:

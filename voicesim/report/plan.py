@@ -1,8 +1,6 @@
 """The ``plan`` command: progress, the answer in words, and the study folder."""
 
-import json
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from voicesim import terminal
 from voicesim.experiment.metrics import METRICS
-from voicesim.experiment.plan import SHARES, Judged, Plan, State, plan
+from voicesim.experiment.plan import SHARES, Judged, Plan, plan
 from voicesim.experiment.plan_search import FAILS, MEETS, Limit, Reading
+from voicesim.progress import Progress
 from voicesim.report import words
-from voicesim.report.studies import attempt
+from voicesim.report.studies import DONE, NO, attempt, hand_over
 from voicesim.scenario import load
 
 STYLES = {MEETS: "bold green", FAILS: "red"}
@@ -34,44 +32,34 @@ def plan_command(
 ) -> int:
     """Plan; the exit code: 0, 1 no setting meets or workers lost, 2 bad input, 130 interrupted."""
     folder = out or Path("runs") / f"{path.stem}-plan"
-    shown = Shown(quiet)
+    progress = Progress(quiet)
 
     def work() -> Plan:
-        file = load(path, sets=sets, seed=seed)
-        return plan(file, slo, vary, out=folder, progress=shown.show, **asked)
+        with progress:
+            file = load(path, sets=sets, seed=seed)
+            judged = teller(progress)
+            return plan(file, slo, vary, out=folder, progress=progress.show, judged=judged, **asked)
 
-    answer = attempt(path, folder, shown, work)
+    answer = attempt(work, path, folder, progress)
     if isinstance(answer, int):
         return answer
-    if as_json:
-        print(json.dumps(answer.as_dict(), indent=2, allow_nan=False))
-    elif not quiet:
-        console = terminal.console()
-        print_plan(answer, console)
-        console.print(f"wrote {folder}/ (plan.json, judged.parquet, runs/)", highlight=False)
-    return 0 if answer.answer else 1
+    hand_over(
+        lambda console: print_plan(answer, console), answer.as_dict,
+        f"wrote {folder}/ (plan.json, judged.parquet, scenario.yaml, runs/)", folder, as_json,
+        quiet,
+    )  # fmt: skip
+    return DONE if answer.answer else NO
 
 
-class Shown:
-    """A line per setting judged on stderr; on a terminal also the runs of the present one."""
+def teller(progress: Progress) -> Callable[[Judged], None]:
+    """Says each verdict beside the progress."""
 
-    def __init__(self, quiet: bool):
-        self.runs = 0
-        self._quiet = quiet
-        self._live = sys.stderr.isatty()
+    def say(judged: Judged) -> None:
+        runs = judged.node.replications
+        verdict = f"{judged.setting.name}: {judged.node.verdict}, {line_of(judged)}"
+        progress.say(f"{verdict} ({runs} runs)")
 
-    def show(self, state: State) -> None:
-        """One more run, or a verdict."""
-        self.runs = state.runs
-        if self._quiet:
-            return
-        begin = "\r\033[K" if self._live else ""
-        if state.judged is not None:
-            text = f"{state.setting}: {state.judged.node.verdict}, {line_of(state.judged)}"
-            print(f"{begin}{text} ({state.finished} runs)", file=sys.stderr, flush=True)
-        elif self._live:
-            text = f"{begin}{state.setting}: {state.finished}/{state.wanted} runs"
-            print(text, end="", file=sys.stderr, flush=True)
+    return say
 
 
 # --- in words ---------------------------------------------------------------------------------

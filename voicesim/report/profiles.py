@@ -1,40 +1,66 @@
 """The ``profiles`` command: what ships, and the catalogue that priors are drawn from."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 
-import voicesim
-from voicesim import terminal
 from voicesim.catalogue import GPUS, MODELS
+from voicesim.catalogue.profiles import folder
 from voicesim.engine.profile import Profile, load_profile
+from voicesim.report.studies import DONE, attempt, hand_over
 
 
-def folder() -> Path:
-    """Where the profiles lie: in the package once installed, else in the repository."""
-    home = Path(voicesim.__file__).parent
-    inside = home / "profiles"
-    return inside if inside.is_dir() else home.parent / "calibration" / "profiles"
-
-
-def profiles_command() -> int:
+def profiles_command(as_json: bool = False, quiet: bool = False) -> int:
     """Print the lists; returns the exit code."""
-    console = terminal.console()
-    at = folder()
-    found = [(file, load_profile(file)) for file in sorted(at.glob("*.yaml"))]
+    found = attempt(lambda: [(f, load_profile(f)) for f in sorted(folder().glob("*.yaml"))])
+    if isinstance(found, int):
+        return found
+    hand_over(lambda console: _print(found, console), lambda: as_data(found), "", folder(),
+              as_json, quiet)  # fmt: skip
+    return DONE
+
+
+def as_data(found: Sequence[tuple[Path, Profile]]) -> dict[str, Any]:
+    """Profiles, cards and models: the fields of their files (seconds, bytes, per second)."""
+    rows = [
+        {
+            "name": file.stem, "file": str(file), "form": profile.form,
+            "model": profile.about and profile.about.model,
+            "gpu": profile.about and profile.about.gpu,
+            "streams": profile.range and list(profile.range.batch),
+            "held_out_error": _error(profile),
+            "sources": [s.where or s.file for s in profile.sources],
+        }
+        for file, profile in found
+    ]  # fmt: skip
+    return {
+        "profiles": rows,
+        "cards": [_plain(gpu) for gpu in GPUS.values()],
+        "models": [_plain(model) for model in MODELS.values()],
+    }
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(row).items() if not name.startswith("_")}
+
+
+def _print(found: Sequence[tuple[Path, Profile]], console: Console) -> None:
     table = Table(
-        title=f"profiles in {at}", box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left"
+        title=f"profiles in {folder()}", box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left"
     )
     for name in ("name", "model", "gpu", "form"):
         table.add_column(name, no_wrap=True)
     for name in ("streams", "held-out error"):
         table.add_column(name, justify="right")
     for file, profile in found:
-        about = profile.about
+        about, error = profile.about, _error(profile)
         table.add_row(
             file.stem, (about and about.model) or "-", (about and about.gpu) or "-", profile.form,
-            _range(profile), _error(profile),
+            _range(profile), "n/a" if error is None else f"{error:.0%}",
         )  # fmt: skip
     console.print(table)
     console.print("sources:")
@@ -43,7 +69,6 @@ def profiles_command() -> int:
     console.print()
     console.print(_gpus())
     console.print(_models())
-    return 0
 
 
 def _range(profile: Profile) -> str:
@@ -53,13 +78,13 @@ def _range(profile: Profile) -> str:
     return f"{low:g} to {high:g}"
 
 
-def _error(profile: Profile) -> str:
+def _error(profile: Profile) -> float | None:
     """Mean of the errors at what a fit had not seen: step times, or published figures."""
     if profile.fit is None:
-        return "n/a"
+        return None
     errors = [abs(p.error) for p in profile.fit.points if p.held_out]
     errors = errors or [abs(h.error) for h in profile.fit.held_out]
-    return f"{sum(errors) / len(errors):.0%}" if errors else "n/a"
+    return sum(errors) / len(errors) if errors else None
 
 
 def _source(profile: Profile) -> str:

@@ -1,11 +1,11 @@
 """The ``replay`` command: recorded calls on a scenario's cluster, under its policies."""
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.experiment.backends import refuse
@@ -13,11 +13,12 @@ from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.replay import Calls, calls_csv, recorded_calls
 from voicesim.files import write_whole
 from voicesim.report.run import How, play_and_show
-from voicesim.runfolder import FILES, FolderError, RunFolder
+from voicesim.report.studies import DONE, attempt, hand_over
+from voicesim.runfolder import FILES, RunFolder
 from voicesim.scenario import Scenario, ScenarioErrors, ScenarioFile, load
 from voicesim.scenario.arrivals import Trace
 from voicesim.scenario.loader import Mark, Tree
-from voicesim.simulation import ModelError, checked
+from voicesim.simulation import checked
 from voicesim.workload import draw_arrivals
 
 CALLS = "calls.csv"
@@ -45,32 +46,34 @@ def replay_command(
     knobs: speed, scale, jitter, after, until of the trace, None where not given.  convert: only
     write the calls here.
     """
-    if convert is not None and convert.is_dir():
-        print(f"--convert {convert}: is a folder", file=sys.stderr)
-        return 2
-    try:
-        calls = recorded_calls(traces, seconds_per_token, run)
-        if convert is not None:
-            return _convert(calls, convert, quiet)
-    except (CalibrationError, OSError) as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    if scenario is None:
-        print("--scenario: missing; it says what serves the calls", file=sys.stderr)
-        return 2
-    shown = out or Path("runs") / f"{scenario.stem}-replay"
-    try:
+    shown = out or Path("runs") / f"{'' if scenario is None else scenario.stem}-replay"
+
+    def read() -> Calls:
+        if convert is not None and convert.is_dir():
+            raise ExperimentError(f"--convert {convert}: is a folder")
+        return recorded_calls(traces, seconds_per_token, run)
+
+    def prepare(calls: Calls) -> tuple[ScenarioFile, list[str], RunFolder]:
+        if scenario is None:
+            raise ExperimentError("--scenario: missing; it says what serves the calls")
         refuse(how.backend, how.workers, how.address)
         folder = RunFolder(shown, files=(*FILES, CALLS))
-    except (ExperimentError, FolderError) as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    try:
-        study, notes = playable(calls, folder.path, scenario, knobs, sets, seed, replications)
-    except (ScenarioErrors, ModelError, CalibrationError) as found:
-        folder.discard()
-        print(found, file=sys.stderr)
-        return 2
+        try:
+            knew = playable(calls, folder.path, scenario, knobs, sets, seed, replications)
+        except BaseException:
+            folder.discard()
+            raise
+        return *knew, folder
+
+    calls = attempt(read)
+    if isinstance(calls, int):
+        return calls
+    if convert is not None:
+        return _convert(calls, convert, as_json, quiet)
+    found = attempt(lambda: prepare(calls))
+    if isinstance(found, int):
+        return found
+    study, notes, folder = found
     return play_and_show(study, folder, shown, how, quiet, notes, as_json)
 
 
@@ -89,18 +92,25 @@ def playable(
     return _named(study), [*calls.notes, *_played(study.variants[study.baseline], calls)]
 
 
-def _convert(calls: Calls, target: Path, quiet: bool) -> int:
-    try:
-        write_whole(target, calls_csv(calls))
-    except OSError as problem:
-        print(f"--convert {target}: cannot be written: {problem.strerror}", file=sys.stderr)
-        return 2
-    if not quiet:
-        print("\n".join(f"- {note}" for note in calls.notes))
-        print(
-            f"wrote {target}: {calls.sessions:,} calls; arrivals: {{kind: trace, file: {target}}}"
-        )
-    return 0
+def _convert(calls: Calls, target: Path, as_json: bool, quiet: bool) -> int:
+    def work() -> None:
+        try:
+            write_whole(target, calls_csv(calls))
+        except OSError as problem:
+            text = f"--convert {target}: cannot be written: {problem.strerror}"
+            raise ExperimentError(text) from None
+
+    if isinstance(code := attempt(work), int):
+        return code
+
+    def show(console: Console) -> None:
+        for note in calls.notes:
+            console.print(f"- {note}", markup=False, highlight=False, soft_wrap=True)
+
+    wrote = f"wrote {target}: {calls.sessions:,} calls; arrivals: {{kind: trace, file: {target}}}"
+    data = {"file": str(target), "calls": calls.sessions, "notes": list(calls.notes)}
+    hand_over(show, lambda: data, wrote, target, as_json, quiet)
+    return DONE
 
 
 def _recorded(calls: Calls, file: Path, knobs: dict[str, float]) -> Callable[[Tree], None]:

@@ -1,29 +1,27 @@
 """The ``run`` command: progress, table, figure and folder of one study."""
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from voicesim import terminal
 from voicesim.engine.kernel.jit import is_compiled
-from voicesim.engine.spec import NoProgressError
-from voicesim.experiment.backends import WorkerDied, refuse
-from voicesim.experiment.metrics import ExperimentError
+from voicesim.experiment import ExperimentError
+from voicesim.experiment.backends import refuse
 from voicesim.experiment.tables import elsewhere
-from voicesim.policy.python import PolicyError
+from voicesim.progress import Progress
 from voicesim.report.dialogue_figure import waterfall_figure
 from voicesim.report.dialogue_table import print_dialogues
 from voicesim.report.figure import peak_figure
+from voicesim.report.studies import DONE, STOPPED, attempt, hand_over
 from voicesim.report.table import print_report
-from voicesim.runfolder import FolderError, RunFolder, write_results
-from voicesim.scenario import ScenarioErrors, ScenarioFile, load
-from voicesim.simulation import ModelError, checked
-from voicesim.study import Outcome, StudyResult, run_study
+from voicesim.runfolder import RunFolder, write_results
+from voicesim.scenario import ScenarioFile, load
+from voicesim.simulation import checked
+from voicesim.study import StudyResult, run_study
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,16 @@ def run_command(
     """Run a scenario file; returns the exit code (0, 1 workers lost, 2 for bad input, 130 when
     interrupted)."""
     shown = out or Path("runs") / file.stem
-    try:
+
+    def read() -> tuple[ScenarioFile, RunFolder]:
         refuse(how.backend, how.workers, how.address)
         study = checked(load(file, sets=sets, seed=seed, replications=replications))
-        folder = RunFolder(shown)
-    except (ScenarioErrors, ModelError, FolderError, ExperimentError) as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    return play_and_show(study, folder, shown, how, quiet, (), as_json)
+        return study, RunFolder(shown)
+
+    found = attempt(read)
+    if isinstance(found, int):
+        return found
+    return play_and_show(*found, shown, how, quiet, (), as_json)
 
 
 def play_and_show(
@@ -71,36 +71,28 @@ def play_and_show(
 
     shown: the folder as the user named it.  notes: assumptions to keep and print with the model's.
     """
-    console = terminal.console(quiet)
     if how.engine == "kernel" and not quiet and not is_compiled():
         print("compiling the kernel, once: about 20 s", file=sys.stderr)
-    terminal.stop_on_sigterm()
-    try:
+
+    def work() -> tuple[StudyResult, Path]:
         result = play(study, folder, how, quiet, notes)
-    except ExperimentError as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    except WorkerDied as problem:
-        print(f"{problem}; nothing was kept", file=sys.stderr)
-        return 1
-    except (PolicyError, NoProgressError) as problem:
-        print(f"{study.path}: {problem}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted before any run was finished; nothing was kept", file=sys.stderr)
-        return 130
-    target = folder.publish()
-    if as_json:
-        print((target / "summary.json").read_text(encoding="utf-8"), end="")
-    else:
-        show(result, console)
+        return result, folder.publish()
+
+    found = attempt(work, study.path)
+    if isinstance(found, int):
+        return found
+    result, target = found
     did = "replaced the run in" if folder.replaces else "wrote"
-    if not as_json:
-        console.print(f"{did} {shown}/ (summary.json, scenario.yaml, peak.png, tables in Parquet)")
+    hand_over(
+        lambda console: show(result, console),
+        lambda: json.loads((target / "summary.json").read_text(encoding="utf-8")),
+        f"{did} {shown}/ (summary.json, scenario.yaml, peak.png, tables in Parquet)", shown,
+        as_json, quiet,
+    )  # fmt: skip
     if not result.complete:
-        _say_what_is_missing(result, target)
-        return 130
-    return 0
+        _say_what_is_missing(result, shown)
+        return STOPPED
+    return DONE
 
 
 def play(
@@ -114,10 +106,10 @@ def play(
     try:
         if how.marginal:
             _refuse_marginal(study, how)
-        with _progress(Console(stderr=True), quiet) as bar:
+        with Progress(quiet) as bar:
             path = None if folder is None else folder.path
             place = elsewhere(how.backend, how.workers, how.address, path, how.chunks, how.engine)
-            result = run_study(study, path, how.workers, how.chunks, how.engine, bar.report, place,
+            result = run_study(study, path, how.workers, how.chunks, how.engine, bar.show, place,
                                how.marginal)  # fmt: skip
         result.notes = notes
         if folder is not None:
@@ -157,33 +149,3 @@ def _say_what_is_missing(result: StudyResult, target: Path) -> None:
     done, planned = len(result.outcomes), sum(v.replications for v in result.file.variants.values())
     print(f"interrupted: {done} of {planned} runs are finished and kept in {target}/",
           file=sys.stderr)  # fmt: skip
-
-
-class _progress:
-    """A bar on the terminal: runs finished, simulated events so far."""
-
-    def __init__(self, console: Console, quiet: bool):
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TextColumn("runs"), TimeElapsedColumn(), console=console, transient=True,
-            disable=quiet or not console.is_terminal,
-        )  # fmt: skip
-        self._task = self._bar.add_task("simulating", total=None)
-        self._events = 0
-        self._console = console
-        self._quiet = quiet
-
-    def __enter__(self) -> "_progress":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._bar.stop()
-
-    def report(self, done: int, total: int, outcome: Outcome) -> None:
-        """One more run is finished."""
-        self._events += outcome.events
-        text = f"{outcome.variant} done, {self._events / 1e6:.1f} M events"
-        self._bar.update(self._task, completed=done, total=total, description=text)
-        if not self._console.is_terminal and not self._quiet:
-            self._console.print(f"[{done}/{total}] {text}", markup=False, highlight=False)

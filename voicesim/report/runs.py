@@ -1,7 +1,5 @@
 """The ``runs`` command: what the folders under a folder hold, and two of them side by side."""
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,42 +9,46 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from voicesim import terminal
 from voicesim.experiment.folders import listing
 from voicesim.experiment.metrics import ExperimentError
-from voicesim.experiment.sides import side_by_side
+from voicesim.experiment.sides import SideBySide, side_by_side
 from voicesim.report.sides import print_side_by_side
+from voicesim.report.studies import DONE, attempt, hand_over
 
 NAMES_SHOWN = 3
 FIXED = ("folder", "kind", "when", "runs", "schema")
 
 
-def runs_command(paths: Sequence[Path], variant: str | None, as_json: bool) -> int:
+def runs_command(paths: Sequence[Path], variant: str | None, as_json: bool, quiet: bool) -> int:
     """List the folders under one folder, or compare two; the exit code: 0, 2 bad input."""
-    console = terminal.console()
-    try:
+
+    def compare() -> SideBySide:
+        return side_by_side(paths[0], paths[1], variant)
+
+    def rows() -> list[dict[str, Any]]:
         if len(paths) > 2:
             raise ExperimentError(f"{len(paths)} folders; give one to list or two to compare")
-        if len(paths) == 2:
-            found = side_by_side(paths[0], paths[1], variant)
-            if as_json:
-                print(json.dumps(found.as_dict(), indent=2, allow_nan=False))
-            else:
-                print_side_by_side(found.asked, (str(paths[0]), str(paths[1])), console)
-                console.print(Text("\n".join(["", *found.notes]), "dim"))
-            return 0
         if variant is not None:
             raise ExperimentError("--variant is of two folders to compare")
-        root = paths[0] if paths else Path("runs")
-        rows = listing(root)
-    except ExperimentError as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    if as_json:
-        print(json.dumps(rows, indent=2, allow_nan=False))
-    else:
-        print_listing(root, rows, console)
-    return 0
+        return listing(root)
+
+    def show(found: SideBySide, console: Console) -> None:
+        print_side_by_side(found.asked, (str(paths[0]), str(paths[1])), console)
+        console.print(Text("\n".join(["", *found.notes]), "dim"))
+
+    root = paths[0] if paths else Path("runs")
+    if len(paths) == 2:
+        both = attempt(compare)
+        if isinstance(both, int):
+            return both
+        hand_over(lambda console: show(both, console), both.as_dict, "", None, as_json, quiet)
+        return DONE
+    found = attempt(rows)
+    if isinstance(found, int):
+        return found
+    hand_over(lambda console: print_listing(root, found, console), lambda: found, "", None,
+              as_json, quiet)  # fmt: skip
+    return DONE
 
 
 def print_listing(root: Path, rows: Sequence[Mapping[str, Any]], console: Console) -> None:

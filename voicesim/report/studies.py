@@ -1,95 +1,118 @@
-"""What the commands that play many runs share: a progress bar, and their exit codes."""
+"""What all commands share: their exit codes, and how they hand over an answer."""
 
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from voicesim import terminal
+from voicesim.calibrate.errors import CalibrationError
 from voicesim.engine.profile import ProfileError
 from voicesim.engine.spec import NoProgressError
 from voicesim.experiment.backends import WorkerDied
 from voicesim.experiment.metrics import ExperimentError
-from voicesim.experiment.playing import State
 from voicesim.policy.python import PolicyError
+from voicesim.progress import Progress
+from voicesim.runfolder import FolderError
 from voicesim.scenario import ScenarioErrors
 from voicesim.simulation import ModelError
 
-LINES = 40  # of progress in all, where there is no terminal
+DONE, NO, WRONG, STOPPED = 0, 1, 2, 130
+"""Exit codes: done; the answer is no (or workers, or the endpoint, were lost); the input is wrong;
+interrupted.  ``voicesim --help`` and docs/cli.md say so."""
+
+SAID = (ScenarioErrors, ExperimentError, CalibrationError, FolderError)
+"""Errors that name the file they are about."""
+OF_FILE = (ModelError, ProfileError, PolicyError, NoProgressError)
+"""Errors of a scenario, which ``said`` puts the file's name before."""
+
+Found = TypeVar("Found")
 
 
-class Study(Protocol):
-    """A finished study."""
+def said(problem: BaseException, path: object = None) -> str:
+    """The one line of an error of ours or of the operating system.
 
-    def as_dict(self) -> dict[str, Any]: ...
+    path: of the scenario, for errors that do not name it.
+    """
+    if isinstance(problem, OSError):
+        words = problem.strerror or str(problem) or type(problem).__name__
+        where = problem.filename if problem.filename is not None else path
+        return words if where is None else f"{_text(where)}: {words}"
+    text = str(problem)
+    named = path is None or not isinstance(problem, OF_FILE) or text.startswith(f"{path}:")
+    return text if named else f"{path}: {text}"
 
 
-Found = TypeVar("Found", bound=Study)
+def _text(name: Any) -> str:
+    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
 
 
-class Shown(Protocol):
-    """What shows the progress: it knows how many runs are finished."""
+def attempt(
+    work: Callable[[], Found],
+    path: Path | None = None,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+    lost: int = NO,
+) -> Found | int:
+    """What ``work`` finds, or the exit code after one line that says what was wrong.
 
-    runs: int
-
-
-def attempt(path: Path, folder: Path, shown: Shown, work: Callable[[], Found]) -> Found | int:
-    """What ``work`` finds, or the exit code: 2 bad input, 1 workers lost, 130 interrupted."""
-    terminal.stop_on_sigterm()
+    path: the scenario.  folder: where finished runs are kept, None: nowhere.  progress: knows how
+    many are.  lost: the code when workers died, or more was asked of the machine than it has.
+    """
+    terminal.heed_signals()
     try:
         return work()
-    except (ScenarioErrors, ExperimentError) as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    except (ModelError, ProfileError, PolicyError, NoProgressError) as problem:
-        print(f"{path}: {problem}", file=sys.stderr)
-        return 2
+    except (*SAID, *OF_FILE) as problem:
+        print(said(problem, path), file=sys.stderr)
+        return WRONG
     except OSError as problem:
-        print(f"{problem.filename or folder}: {problem.strerror}", file=sys.stderr)
-        return 2
+        print(said(problem, folder), file=sys.stderr)
+        return WRONG
     except WorkerDied as problem:
-        print(f"{problem}; finished runs are kept in {folder}/", file=sys.stderr)
-        return 1
+        kept = f"finished runs are kept in {folder}/" if folder else "nothing was kept"
+        print(f"{problem}; {kept}", file=sys.stderr)
+        return lost
     except KeyboardInterrupt:
-        print(
-            f"interrupted: {shown.runs} finished runs are kept in {folder}/; the same command "
-            "goes on from here",
-            file=sys.stderr,
-        )
-        return 130
+        runs = progress.runs if progress else 0
+        if folder is None or not runs:
+            print("interrupted before anything was finished: nothing was kept", file=sys.stderr)
+        else:
+            print(
+                f"interrupted: {runs} finished runs are kept in {folder}/; the same command goes "
+                "on from here",
+                file=sys.stderr,
+            )
+        return STOPPED
 
 
-class Bar:
-    """Runs finished of all, on stderr; some lines of it where there is no terminal."""
+def hand_over(
+    show: Callable[[Console], Any],
+    data: Callable[[], Any],
+    wrote: str,
+    place: object,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """The answer on stdout: as JSON alone, else (quiet) where it is, else as a table.
 
-    def __init__(self, quiet: bool):
-        self.runs = 0
-        self._console = Console(stderr=True)
-        self._lines = not quiet and not self._console.is_terminal
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TextColumn("runs"), TimeElapsedColumn(), console=self._console, transient=True,
-            disable=quiet or self._lines,
-        )  # fmt: skip
-        self._task = self._bar.add_task("", total=None)
+    show: prints the table.  data: the JSON.  wrote: the last line under the table.  place: the
+    folder or file that holds the answer, None: none does.
+    """
+    if as_json:
+        print_json(data())
+    elif quiet:
+        if place is not None:
+            print(place)
+    else:
+        console = terminal.console()
+        show(console)
+        if wrote:
+            console.print(wrote, markup=False, highlight=False, soft_wrap=True)
 
-    def __enter__(self) -> "Bar":
-        self._bar.start()
-        return self
 
-    def __exit__(self, *_: Any) -> None:
-        self._bar.stop()
-
-    def show(self, state: State) -> None:
-        """One more run."""
-        self.runs = done = state.finished
-        kept = f"{state.reused} found in the folder" if state.reused else ""
-        self._bar.update(self._task, completed=done, total=state.wanted, description=kept)
-        steps = (done * LINES // state.wanted) > ((done - 1) * LINES // state.wanted)
-        if self._lines and steps:
-            tail = f" ({kept})" if kept else ""
-            line = f"[{done}/{state.wanted}] {state.last.variant} {state.last.replication}{tail}"
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+def print_json(data: Mapping[str, Any] | list[Any]) -> None:
+    """JSON on stdout, as the files of a folder have it."""
+    print(json.dumps(data, indent=2, allow_nan=False))

@@ -1,6 +1,5 @@
 """The ``sweep`` command: its table, figures and folder."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from voicesim import terminal
 from voicesim.experiment.metrics import METRICS
 from voicesim.experiment.sweep import Cell, Sweep, sweep
+from voicesim.progress import Progress
 from voicesim.report import words
-from voicesim.report.studies import Bar, attempt
+from voicesim.report.studies import DONE, attempt, hand_over
 from voicesim.report.sweep_figure import draw_sweep
 from voicesim.scenario import load
 
@@ -31,29 +30,26 @@ def sweep_command(
 ) -> int:
     """Sweep; the exit code: 0, 1 workers lost, 2 bad input, 130 interrupted."""
     folder = out or Path("runs") / f"{path.stem}-sweep"
-
-    bar = Bar(quiet)
+    progress = Progress(quiet)
 
     def work() -> Sweep:
-        with bar:
+        with progress:
             file = load(path, sets=sets, seed=seed)
-            found = sweep(file, out=folder, progress=bar.show, **asked)
+            found = sweep(file, out=folder, progress=progress.show, **asked)
             for metric in found.metrics:
                 draw_sweep(found, metric, folder / f"{metric}.png")
             return found
 
-    found = attempt(path, folder, bar, work)
+    found = attempt(work, path, folder, progress)
     if isinstance(found, int):
         return found
-    if as_json:
-        print(json.dumps(found.as_dict(), indent=2, allow_nan=False))
-    elif not quiet:
-        console = terminal.console()
-        print_sweep(found, console)
-        figures = "".join(f", {m}.png" for m in found.metrics if len(found.varied) in (1, 2))
-        files = f"sweep.json, sweep.parquet, means.parquet, scenario.yaml{figures}, runs/"
-        console.print(f"wrote {folder}/ ({files})", highlight=False)
-    return 0
+    figures = "".join(f", {m}.png" for m in found.metrics if len(found.varied) in (1, 2))
+    files = f"sweep.json, sweep.parquet, means.parquet, scenario.yaml{figures}, runs/"
+    hand_over(
+        lambda console: print_sweep(found, console), found.as_dict, f"wrote {folder}/ ({files})",
+        folder, as_json, quiet,
+    )  # fmt: skip
+    return DONE
 
 
 def print_sweep(found: Sweep, console: Console) -> None:

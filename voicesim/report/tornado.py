@@ -1,6 +1,5 @@
 """The ``tornado`` command: its table, the verdict in words, the figure and the folder."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from voicesim import terminal
 from voicesim.experiment.decide import UNKNOWN, Difference
 from voicesim.experiment.inputs import share_of
 from voicesim.experiment.method import LEVEL
@@ -18,8 +16,9 @@ from voicesim.experiment.metrics import METRICS
 from voicesim.experiment.perturb import GIVEN, INTERVAL
 from voicesim.experiment.table import STYLES, signed
 from voicesim.experiment.tornado import Tornado, tornado
+from voicesim.progress import Progress
 from voicesim.report import words
-from voicesim.report.studies import Bar, attempt
+from voicesim.report.studies import DONE, attempt, hand_over
 from voicesim.report.tornado_figure import draw_tornado
 from voicesim.scenario import load
 
@@ -36,28 +35,25 @@ def tornado_command(
 ) -> int:
     """Tornado; the exit code: 0, 1 workers lost, 2 bad input, 130 interrupted."""
     folder = out or Path("runs") / f"{path.stem}-tornado"
-
-    bar = Bar(quiet)
+    progress = Progress(quiet)
 
     def work() -> Tornado:
-        with bar:
+        with progress:
             share = None if assume is None else share_of(assume)
             file = load(path, sets=sets, seed=seed)
-            found = tornado(file, assume=share, out=folder, progress=bar.show, **asked)
+            found = tornado(file, assume=share, out=folder, progress=progress.show, **asked)
             draw_tornado(found, verdict(found)[0], folder / "tornado.png")
             return found
 
-    found = attempt(path, folder, bar, work)
+    found = attempt(work, path, folder, progress)
     if isinstance(found, int):
         return found
-    if as_json:
-        print(json.dumps(found.as_dict(), indent=2, allow_nan=False))
-    elif not quiet:
-        console = terminal.console()
-        print_tornado(found, console)
-        files = "tornado.json, tornado.parquet, runs.parquet, tornado.png, scenario.yaml, runs/"
-        console.print(f"wrote {folder}/ ({files})", highlight=False)
-    return 0
+    files = "tornado.json, tornado.parquet, runs.parquet, tornado.png, scenario.yaml, runs/"
+    hand_over(
+        lambda console: print_tornado(found, console), found.as_dict, f"wrote {folder}/ ({files})",
+        folder, as_json, quiet,
+    )  # fmt: skip
+    return DONE
 
 
 def print_tornado(found: Tornado, console: Console) -> None:

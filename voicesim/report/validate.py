@@ -1,6 +1,5 @@
 """The ``validate`` command: measured against predicted, as a table and as JSON."""
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from voicesim import terminal
-from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers import arrival_trace, form_of, read
-from voicesim.engine.profile import Profile, ProfileError, load_profile
+from voicesim.catalogue.profiles import profile_file
+from voicesim.engine.profile import Profile, load_profile
 from voicesim.experiment.assumed import Given, refuse_unused, replica_of, token_audio_of
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.reenact import validate_replies
@@ -21,8 +19,10 @@ from voicesim.experiment.replies import replies_of, with_audio
 from voicesim.experiment.traces import read_runs, runs_of_tokens
 from voicesim.experiment.validate import Setting, as_data, compared, validate
 from voicesim.files import write_json
+from voicesim.progress import Progress, Show
 from voicesim.report import words
-from voicesim.report.ladder import progress, usual_prompt, whole_numbers
+from voicesim.report.ladder import usual_prompt, whole_numbers
+from voicesim.report.studies import DONE, attempt, hand_over
 from voicesim.report.validate_sheets import REPLIES, TOKENS, Brief, Sheet, Shown, of_replies
 from voicesim.scenario.units import duration
 
@@ -35,35 +35,38 @@ def validate_command(
     seeds: int,
     buffer: int,
     json_file: Path | None,
+    as_json: bool,
     quiet: bool,
 ) -> int:
     """Replay, print, write; returns the exit code (0, 2 for bad input, 130 when interrupted).
 
     asked: chunk, codec_cap, codec_window, left_context, prompt, concurrency as on the command line.
     """
-    console = terminal.console(quiet)
-    terminal.stop_on_sigterm()
-    try:
+
+    def work() -> tuple[Profile, list[Setting], Sheet, dict[str, Any]]:
         read_too = [path.resolve() for path in (profile_path, trace, sessions) if path]
         if json_file is not None and json_file.resolve() in read_too:
-            raise ExperimentError(f"--json {json_file}: is read too; give it another name")
-        profile = load_profile(profile_path)
+            raise ExperimentError(f"--json-file {json_file}: is read too; give it another name")
+        profile = load_profile(profile_file(profile_path))
         given = read_given(asked)
-        with progress(Console(stderr=True), quiet) as report:
-            settings, sheet = replayed(profile, trace, sessions, given, seeds, buffer, report)
+        with Progress(quiet) as progress:
+            found, sheet = replayed(profile, trace, sessions, given, seeds, buffer, progress.show)
+        data = as_data(profile, found, trace.name, seeds, buffer, list(sheet.shown), sheet.notes)
         if json_file is not None:
-            data = as_data(
-                profile, settings, trace.name, seeds, buffer, list(sheet.shown), sheet.notes
-            )
             write_json(json_file, data)
-    except (CalibrationError, ExperimentError, ProfileError, OSError) as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
-        return 130
-    print_validation(profile, settings, trace.name, seeds, buffer, console, sheet)
-    return 0
+        return profile, found, sheet, data
+
+    answer = attempt(work)
+    if isinstance(answer, int):
+        return answer
+    profile, settings, sheet, data = answer
+    hand_over(
+        lambda console: print_validation(
+            profile, settings, trace.name, seeds, buffer, console, sheet
+        ),
+        lambda: data, "" if json_file is None else f"wrote {json_file}", json_file, as_json, quiet,
+    )  # fmt: skip
+    return DONE
 
 
 def read_given(asked: Mapping[str, Any]) -> Given:
@@ -90,7 +93,7 @@ def replayed(
     given: Given,
     seeds: int,
     buffer: int,
-    report: Callable[[str, int, int], None],
+    report: Show,
 ) -> tuple[list[Setting], Sheet]:
     """Every run of a file, replayed by what the file holds: tokens, chunks, or requests."""
     if form_of(trace) is arrival_trace:

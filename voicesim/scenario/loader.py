@@ -498,18 +498,3 @@ def _numeral(text: str) -> int | float | str:
     return {".inf": float("inf"), "-.inf": -float("inf"), ".nan": float("nan")}.get(
         plain.lower(), text
     )
-
-
-def json_schema() -> dict[str, Any]:
-    """JSON Schema of a scenario file, variants included."""
-    schema = Scenario.model_json_schema()
-    for name in ("workload", "cluster"):  # pydantic drops the description beside a bare reference
-        about = Scenario.model_fields[name].description
-        schema["properties"][name] = {"description": about, **schema["properties"][name]}
-    schema["properties"]["variants"] = {
-        "type": "object",
-        "description": "Overrides of the base by dotted path, under a name each; the first is "
-        "the baseline. Default: one variant, base.",
-        "additionalProperties": {"type": ["object", "null"]},
-    }
-    return schema

@@ -22,6 +22,8 @@ from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonS
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
+from voicesim.catalogue.profiles import SHIPPED, shipped_profile
+
 from .errors import shown, unknown, wrong
 
 SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -148,16 +150,35 @@ def real(least: float, most: float = 1e12, above: float | None = None) -> Callab
     return read
 
 
-def _schema(example: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": ["number", "string"], "examples": [example]})
+def _schema(example: str, unit: str, text: str, above_zero: bool = False) -> WithJsonSchema:
+    """text: pattern of a value with a unit.  ``unit``, a keyword of ours, says what a bare number
+    is in."""
+    bound = "exclusiveMinimum" if above_zero else "minimum"
+    pattern = rf"^\s*(?:{_NUMBER}|{text})\s*$"
+    return WithJsonSchema(
+        {"type": ["number", "string"], bound: 0, "pattern": pattern, "examples": [example],
+         "unit": unit}
+    )  # fmt: skip
 
 
-Duration = Annotated[float, BeforeValidator(duration), _schema("250ms")]
-PositiveDuration = Annotated[float, BeforeValidator(above_zero(duration)), _schema("40min")]
-Rate = Annotated[float, BeforeValidator(rate), _schema("45/min")]
-PositiveRate = Annotated[float, BeforeValidator(above_zero(rate)), _schema("2.5/s")]
-Size = Annotated[int, BeforeValidator(size), _schema("80GB")]
-Money = Annotated[float, BeforeValidator(money), _schema("2.65/h")]
+_TIME = "s; also us, ms, min, h, d"
+_PER = "1/s; also /min, /h"
+_RATE = rf"{_NUMBER}\s*/\s*(?:s|min|h)"
+_SIZE = rf"{_NUMBER}\s*(?:{'|'.join(BYTES)})"
+Duration = Annotated[float, BeforeValidator(duration), _schema("250ms", _TIME, _DURATION)]
+PositiveDuration = Annotated[
+    float, BeforeValidator(above_zero(duration)), _schema("40min", _TIME, _DURATION, True)
+]
+Rate = Annotated[float, BeforeValidator(rate), _schema("45/min", _PER, _RATE)]
+PositiveRate = Annotated[
+    float, BeforeValidator(above_zero(rate)), _schema("2.5/s", _PER, _RATE, True)
+]
+Size = Annotated[
+    int, BeforeValidator(size), _schema("80GB", f"bytes; also {', '.join(BYTES)}", _SIZE, True)
+]
+Money = Annotated[
+    float, BeforeValidator(money), _schema("2.65/h", "money per hour", rf"{_NUMBER}\s*/\s*h")
+]
 Count = Annotated[int, BeforeValidator(whole(1)), WithJsonSchema({"type": "integer", "minimum": 1})]
 Natural = Annotated[
     int, BeforeValidator(whole(0)), WithJsonSchema({"type": "integer", "minimum": 0})
@@ -192,10 +213,14 @@ Factor = Annotated[
     float, BeforeValidator(real(1)), WithJsonSchema({"type": "number", "minimum": 1})
 ]
 OverOne = Annotated[
-    float, BeforeValidator(real(1, above=1)), WithJsonSchema({"type": "number", "minimum": 1})
+    float,
+    BeforeValidator(real(1, above=1)),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 1}),
 ]
 Positive = Annotated[
-    float, BeforeValidator(real(0, above=0)), WithJsonSchema({"type": "number", "minimum": 0})
+    float,
+    BeforeValidator(real(0, above=0)),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0}),
 ]
 
 
@@ -321,15 +346,52 @@ def law(
 
 WRITTEN = PlainSerializer(lambda found: found.written())
 """A Distribution goes out as the file writes it."""
-LAW_SCHEMA = WithJsonSchema(
-    {
-        "anyOf": [
-            {"type": ["number", "string"]},
-            {"type": "object", "minProperties": 1, "maxProperties": 1},
-        ],
-        "description": "A number, or one of constant, " + ", ".join(SHAPES) + ".",
+
+
+def _law_schema() -> dict[str, Any]:
+    """A number, or one law with its parameters; which unit they have depends on the quantity."""
+    text = rf"^\s*(?:{_NUMBER}|{_DURATION})\s*$"
+    quantity = {"type": ["number", "string"], "minimum": 0, "pattern": text}
+    plain: dict[str, dict[str, Any]] = {
+        **{name: {"type": "number", "minimum": 0} for name in BARE},
+        **{name: {"type": "string"} for name in ("file", "column")},
+        "values": {"type": "array", "items": quantity, "minItems": 1},
     }
-)
+    laws: dict[str, Any] = {"constant": quantity}
+    for kind, ways in SHAPES.items():
+        if kind == "mixture":
+            continue
+        written = [
+            {
+                "type": "object",
+                "properties": {name: plain.get(name, quantity) for name in way},
+                "required": list(way),
+                "additionalProperties": False,
+            }
+            for way in ways
+        ]
+        laws[kind] = {"anyOf": written} if len(written) > 1 else written[0]
+    part = {
+        "type": "object",
+        "properties": {"share": {"type": "number"}, "law": {"anyOf": [quantity, _one_of(laws)]}},
+        "required": ["share", "law"],
+        "additionalProperties": False,
+    }
+    law = _one_of({**laws, "mixture": {"type": "array", "items": part, "minItems": 1}})
+    return {"anyOf": [quantity, law], "examples": [{"lognormal": {"mean": 4.3, "p99": 15}}]}
+
+
+def _one_of(laws: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": laws,
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    }
+
+
+LAW_SCHEMA = WithJsonSchema(_law_schema())
 
 
 def _at(path: tuple[Any, ...], read: Callable[[], Any]) -> Any:
@@ -448,7 +510,12 @@ def _base(info: ValidationInfo) -> Path:
 
 def find_file(name: str, base: Path) -> Path:
     """The file a scenario names: beside the scenario, else in the working directory, else in the
-    repository."""
+    repository.  ``shipped:NAME`` is a profile that ships."""
+    if name.startswith(SHIPPED):
+        try:
+            return shipped_profile(name)
+        except KeyError as problem:
+            raise wrong(str(problem.args[0])) from None
     tried = [base, Path(), Path(__file__).parents[2]]
     try:
         for folder in tried:

@@ -1,0 +1,32 @@
+"""Write what docs/ says of the program from the program itself: ``python benchmarks/pages.py``.
+
+docs/cli.md whole, and the table of metrics in docs/results.md.  A test holds both to this.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from voicesim.metrics import glossary
+
+DOCS = Path(__file__).parents[1] / "docs"
+TABLE = re.compile(r"\| metric \| unit \| meaning \|\n(\|.*\n)+")
+
+
+def pages() -> dict[Path, str]:
+    """The text of each page, as it should be."""
+    from voicesim.report.manual import manual
+
+    results = DOCS / "results.md"
+    table = glossary.table() + "\n"
+    return {
+        DOCS / "cli.md": manual(),
+        results: TABLE.sub(lambda _: table, results.read_text(encoding="utf-8"), count=1),
+    }
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}")

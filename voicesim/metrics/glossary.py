@@ -1,0 +1,92 @@
+"""What the numbers of a run mean: the one place that says so.
+
+``voicesim explain`` and the table of docs/results.md are made of it.
+"""
+
+from typing import NamedTuple
+
+
+class Meaning(NamedTuple):
+    """unit: of the number.  text: what it is."""
+
+    unit: str
+    text: str
+
+
+_TTFA = "request to first sound, nearest rank, over streams that were heard"
+_STALL = "streams of two chunks or more whose largest stall is within {} ms"
+
+METRICS: dict[str, Meaning] = {
+    "offered": Meaning(
+        "calls",
+        "calls that started after the warm-up; each is in exactly one of completed, refused, "
+        "abandoned, failed and live_at_end",
+    ),
+    "completed": Meaning("calls", "every utterance played to its end"),
+    "refused": Meaning("calls", "an utterance was refused for good"),
+    "abandoned": Meaning("calls", "the caller hung up in silence"),
+    "failed": Meaning("calls", "an utterance needs more KV cache than an engine has"),
+    "live_at_end": Meaning("calls", "not settled when the run ended"),
+    "clean_share": Meaning(
+        "share of offered",
+        "CLEAN: every utterance started within `slo.start_within`, no stall over "
+        "`slo.no_stall_over`, no audio lost; a call that is `not_measured` is never clean",
+    ),
+    "stalled_share": Meaning(
+        "share",
+        "calls with a stall over `listener.audible`, of accepted calls with a stream of two "
+        "chunks or more",
+    ),
+    "not_measured": Meaning(
+        "calls", "accepted calls (let in, and never refused for good) without such a stream"
+    ),
+    "stall_seconds_per_1000_audio_minutes": Meaning(
+        "s", "all stalls, inaudible ones too, of completed streams of two chunks or more"
+    ),
+    "pace_p99": Meaning(
+        "ratio",
+        "audio of a chunk ÷ the gap before it: the slowest 1 % of chunks (histogram, error under "
+        "0.8 %); at 1.0 the buffer stops growing",
+    ),
+    "ttfa_p50_s": Meaning("s", f"{_TTFA}: half are at most this"),
+    "ttfa_p95_s": Meaning("s", f"{_TTFA}: 95 % are at most this"),
+    "ttfa_p99_s": Meaning("s", f"{_TTFA}: 99 % are at most this"),
+    "c50": Meaning("share", _STALL.format(50)),
+    "c100": Meaning("share", _STALL.format(100)),
+    "c200": Meaning("share", _STALL.format(200)),
+    "busy_share.decode": Meaning(
+        "share of time", "GPU seconds of decode steps per replica, between warm-up and horizon"
+    ),
+    "busy_share.host": Meaning(
+        "share of time",
+        "CPU seconds of decode steps per replica; not measured where the profile does not know",
+    ),
+    "busy_share.codec": Meaning("share of time", "seconds of batches per codec worker"),
+    "waiting_at_first_stall": Meaning(
+        "streams", "`num_requests_waiting` of that engine when the late chunk left"
+    ),
+    "first_stall_s": Meaning("s", "when the first audible stall began"),
+    "alarm_lead_s": Meaning(
+        "s",
+        "how long before it the first `chunk_gap_p99` alarm of `alarms:` went off (negative: "
+        "after)",
+    ),
+    "alarm_fired_s.RULE": Meaning(
+        "s",
+        "when each rule of `alarms:` first fired after the warm-up, scraped and evaluated in every "
+        "bin (`docs/alarms.md`); a rule with a name is `METRIC: NAME`",
+    ),
+    "preemptions": Meaning("count", "streams thrown out of the KV cache"),
+    "gpu_cost": Meaning("money", "cards × price × horizon; null without a price"),
+    "cost_per_1000_clean_calls": Meaning(
+        "money", "the same for 1,000 CLEAN calls; null without a price or a CLEAN call"
+    ),
+}
+"""By the dotted names of summary.json; RULE stands for any."""
+
+
+def table() -> str:
+    """The metrics as a Markdown table."""
+    rows = [f"| {name.replace('RULE', '<rule>')} | {m.unit} | {m.text} |"
+            for name, m in METRICS.items()]  # fmt: skip
+    return "\n".join(["| metric | unit | meaning |", "|---|---|---|", *rows])
