@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 from voicesim.engine.kernel.jit import is_compiled
-from voicesim.experiment import ExperimentError
 from voicesim.experiment.backends import refuse
+from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.tables import elsewhere
 from voicesim.progress import Progress
 from voicesim.report.dialogue_figure import waterfall_figure
