@@ -214,11 +214,15 @@ def job(
     folder: Path | None,
     chunks: bool,
     engine: str,
+    processes: Sequence[Callable[[Any, Any], Any]] = (),
 ) -> Piece:
-    """One run of one pool, its tables written to ``folder``."""
+    """One run of one pool, its tables written to ``folder``.
+
+    processes: see ``simulate``; a dialogue takes none.
+    """
     if scenario.dialogue is not None:
         return _dialogue_job(scenario, variant, replication, folder, chunks, engine)
-    run = simulate(scenario, replication, engine, record_chunks=chunks)
+    run = simulate(scenario, replication, engine, processes, record_chunks=chunks)
     part = fleet.part_of(run)
     if folder is not None:
         written = {"sessions": part.calls, "streams": part.streams}

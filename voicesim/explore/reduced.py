@@ -1,0 +1,133 @@
+"""The scenario in short: what a move of a slider plays, so that the answer comes at once.
+
+Rates, cards, policies and the habits of callers stay as they are; only time gets shorter.  A surge
+is squeezed, base, rise, plateau and fall alike, so that its share of the calls stays; of a day or
+a trace the busiest stretch is played; of steady arrivals fewer minutes.  A burst is played whole.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from voicesim.report.words import duration
+from voicesim.scenario import Scenario
+
+AUDIO = 600_000.0
+"""Seconds of speech that the expected callers of a short play ask for: what the kernel plays in
+about a third of a second on one core (``benchmarks/explore.py``)."""
+SHORTEST = 60.0
+"""No short play is shorter (s): a few calls must fit in."""
+TOKEN = 0.08
+"""Seconds of speech of a decode step, where only the profile knows them."""
+SETTLING = 30.0
+"""Least warm-up (s) of a stretch that begins in the middle: it starts with nobody on the line."""
+
+
+@dataclass(frozen=True)
+class Short:
+    """length: simulated seconds in which callers come.  overrides: what makes the scenario so.
+    says: a sentence on it."""
+
+    length: float
+    says: str
+    overrides: dict[str, Any] = field(default_factory=dict)
+
+
+def speech(scenario: Scenario) -> float:
+    """Seconds of speech expected of a whole run; of unknown lengths (a trace), 5 s an utterance."""
+    load: Any = scenario.workload
+    said, arrivals = load.utterance, load.arrivals
+    each = said.audio.mean() if said.audio else said.tokens.mean() * TOKEN if said.tokens else 5
+    calls = arrivals.expected(scenario.horizon)
+    if arrivals.kind == "closed":
+        return float(calls * scenario.horizon * each / (each + load.think.mean()))
+    turns = 1 if arrivals.kind == "trace" and arrivals.by_utterance else None
+    return float(calls * each * (turns or load.utterances_per_session.mean()))
+
+
+def share_of(scenarios: Iterable[Scenario], length: float | None = None) -> float:
+    """Share of its time that every variant is played for, the same for all of them.
+
+    length: simulated seconds asked for; None: what ``AUDIO`` allows the heaviest variant.
+    """
+    every = list(scenarios)
+    longest = max(s.horizon for s in every)
+    if length is not None:
+        return min(1.0, length / longest)
+    share = min(1.0, AUDIO / max(max(map(speech, every)), 1.0))
+    seconds = share * longest
+    if share < 1.0 and seconds > SHORTEST:
+        step = 60.0 if seconds > 600.0 else 10.0
+        seconds = math.floor(seconds / step) * step
+    return min(1.0, max(seconds, SHORTEST) / longest)
+
+
+def short(scenario: Scenario, share: float) -> Short:
+    """A variant, as written, played for a share of its time."""
+    arrivals: Any = scenario.workload.arrivals
+    whole, length = scenario.horizon, _decent(share * scenario.horizon)
+    if arrivals.kind == "closed":
+        length = max(length, min(whole, 3 * arrivals.stagger))
+    if length >= whole or arrivals.kind == "burst":
+        return Short(whole, f"the whole scenario, {duration(whole)}")
+    if arrivals.kind == "surge":
+        return _squeezed(scenario, length)
+    start = _busiest(scenario, length) if arrivals.kind in ("diurnal", "trace") else 0.0
+    warmup = max(scenario.warmup, SETTLING) if start else scenario.warmup
+    overrides = {"horizon": length, "warmup": min(warmup, length / 4)}
+    where = "the first"
+    if arrivals.kind == "trace" and start:
+        overrides["workload.arrivals.after"] = arrivals.after + start * arrivals.speed
+    elif arrivals.kind == "diurnal" and start:
+        overrides["workload.arrivals.start_hour"] = (arrivals.start_hour + start / 3600) % 24
+        if arrivals.surge:
+            overrides["workload.arrivals.surge.at"] = arrivals.surge.at - start
+    if start:
+        where = f"the busiest, from {duration(start)} on,"
+    says = f"{where} {_of(length, whole)}"
+    if overrides["warmup"]:
+        says += f", of which {duration(overrides['warmup'])} are warm-up"
+    return Short(length, says, overrides)
+
+
+def _squeezed(scenario: Scenario, length: float) -> Short:
+    share = length / scenario.horizon
+    arrivals: Any = scenario.workload.arrivals
+    overrides = {"horizon": length, "warmup": _decent(scenario.warmup * share)}
+    for part in ("at", "rise", "hold", "fall"):
+        overrides[f"workload.arrivals.{part}"] = _decent(getattr(arrivals, part) * share)
+    says = (
+        f"{_of(length, scenario.horizon)}: warm-up, rise, plateau and fall of the surge squeezed "
+        f"alike, the rise from {duration(arrivals.rise)} to {duration(arrivals.rise * share)}"
+    )
+    return Short(length, says, overrides)
+
+
+def _busiest(scenario: Scenario, length: float) -> float:
+    """Where the stretch of this length begins that most callers come in (s), a whole minute.
+
+    A surge on a day is not begun in its middle: the file cannot say that.
+    """
+    arrivals: Any = scenario.workload.arrivals
+    last = scenario.horizon - length
+    if arrivals.kind == "diurnal" and arrivals.surge:
+        last = min(last, arrivals.surge.at)
+    starts = [60.0 * i for i in range(int(last // 60) + 1)]
+    if arrivals.kind == "trace":
+        times = arrivals.starts()
+        count = [bisect_left(times, t + length) - bisect_left(times, t) for t in starts]
+    else:
+        minutes = max(int(length // 60), 1)
+        count = [sum(arrivals.rate_at(t + 60.0 * i) for i in range(minutes)) for t in starts]
+    return starts[max(range(len(starts)), key=lambda i: (count[i], -i))]
+
+
+def _of(length: float, whole: float) -> str:
+    return f"{duration(length)} of {duration(whole)}"
+
+
+def _decent(seconds: float) -> float:
+    """Without the digits that a product brings."""
+    return float(f"{seconds:.9g}")
