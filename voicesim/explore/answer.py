@@ -18,10 +18,10 @@ ROWS = (
     "ttfa_p99_s", "pace_p99", "cost_per_1000_clean_calls",
 )  # fmt: skip
 TITLES = {
-    "clean_share": "CLEAN",
-    "stalled_share": "hear a stall",
-    "refused": "refused",
-    "abandoned": "hung up",
+    "clean_share": "CLEAN, of all offered calls",
+    "stalled_share": "hear a stall, of the accepted",
+    "refused": "refused, of all offered",
+    "abandoned": "hung up, of all offered",
 }
 SERIES = ("offered", "refused", "live", "gap", "stalls")
 

@@ -36,7 +36,7 @@ function chart(title, minutes, sides, names, options = {}) {
     image.append(svg("line", {class: "axis", x1: LEFT, x2: WIDE - RIGHT, y1: y(v), y2: y(v)}));
     image.append(svg("text", {x: LEFT - 6, y: y(v) + 4, "text-anchor": "end"}, label(v)));
   }
-  const every = nice(end / 6);
+  const every = nice(end / 8);
   for (let t = 0; t <= end * 1.0001; t += every) {
     const anchor = t > end - every / 3 ? "end" : t ? "middle" : "start";
     const unit = t + every > end * 1.0001 ? " min" : "";

@@ -15,7 +15,8 @@ from voicesim.scenario import Scenario, ScenarioErrors
 
 SEVERAL = 5
 """Replications once the sliders rest: enough for an interval, few enough to wait for."""
-PLAYS = ("once", "several", "whole")
+PLAYS = ("once", "both", "several", "whole")
+"""once: the moved side alone, and what stands beside it if that is known already."""
 
 
 class Wrong(ValueError):
@@ -84,8 +85,10 @@ class Explorer:
         sides, names = [self._side(variant, moves, play)], [variant + (", moved" if moves else "")]
         if beside is not None:
             same = self._moves(beside, self._callers(variant, values))
-            sides.append(self._side(beside, same, play))
-            names.append(beside + (", same callers" if same else ""))
+            side = self._side(beside, same, play)
+            if play != "once" or player.knows(side):
+                sides.append(side)
+                names.append(beside + (", same callers" if same else ""))
         if play == "whole":
             replications = sides[0].scenario.replications
         else:

@@ -102,19 +102,26 @@ async function ask(play) {
     const found = await reply.json();
     if (asking !== me) return;
     if (reply.ok) draw(found, play); else complain(found.error);
-    rest(reply.ok && play === "once");
+    rest(reply.ok && follows(play, found));
   } catch (error) {
     if (asking !== me || error.name === "AbortError") return;
     complain("voicesim explore does not answer; is it still running?");
-    rest(false);
+    rest("");
   }
 }
 
-function rest(more) {
+// What is played next if nothing moves: the side that is missing, then more replications.
+function follows(play, found) {
+  if (play === "once" && $("beside").value && found.names.length < 2) return "both";
+  return play === "once" || play === "both" ? "several" : "";
+}
+
+function rest(play) {
   asking = null;
   $("answer").removeAttribute("aria-busy");
   if (next) ask(next);
-  else if (more) resting = setTimeout(() => ask("several"), REST);
+  else if (play === "both") ask(play);
+  else if (play) resting = setTimeout(() => ask(play), REST);
 }
 
 function complain(text) {
@@ -141,7 +148,7 @@ function draw(found, play) {
 }
 
 function drawFigures(found) {
-  const head = make("tr", {}, make("th", {scope: "col", textContent: "of all offered calls"}));
+  const head = make("tr", {}, make("th", {scope: "col", textContent: "figure"}));
   found.names.forEach((name, i) =>
     head.append(make("th", {scope: "col", textContent: name, className: i ? "beside-side" : "moved-side"})));
   $("figures").tHead.replaceChildren(head);

@@ -66,6 +66,10 @@ class Player:
         for meeting in [self._submit(meet) for _ in range(self._count)]:
             meeting.result()
 
+    def knows(self, side: Side) -> bool:
+        """Whether the first replication of a side is kept, so that it costs nothing."""
+        return (side.key, 0) in self._kept
+
     def outcomes(self, sides: Sequence[Side], replications: int) -> list[list[Outcome]]:
         """The outcomes of each side, by replication.
 

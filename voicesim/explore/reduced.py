@@ -1,8 +1,9 @@
 """The scenario in short: what a move of a slider plays, so that the answer comes at once.
 
 Rates, cards, policies and the habits of callers stay as they are; only time gets shorter.  A surge
-is squeezed, base, rise, plateau and fall alike, so that its share of the calls stays; of a day or
-a trace the busiest stretch is played; of steady arrivals fewer minutes.  A burst is played whole.
+is squeezed, base, rise, plateau and fall alike, so that its share of the calls stays; one that
+would then rise within a call or two is played at its height alone.  Of a day or a trace the
+busiest stretch is played; of steady arrivals fewer minutes.  A burst is played whole.
 """
 
 import math
@@ -13,10 +14,11 @@ from typing import Any
 
 from voicesim.report.words import duration
 from voicesim.scenario import Scenario
+from voicesim.scenario.arrivals import Surge
 
-AUDIO = 600_000.0
-"""Seconds of speech that the expected callers of a short play ask for: what the kernel plays in
-about a third of a second on one core (``benchmarks/explore.py``)."""
+AUDIO = 700_000.0
+"""Seconds of speech that the callers of a short play are expected to ask for, of several pools
+twice as many: what is played in about half a second (``benchmarks/explore.py``)."""
 SHORTEST = 60.0
 """No short play is shorter (s): a few calls must fit in."""
 TOKEN = 0.08
@@ -36,15 +38,22 @@ class Short:
 
 
 def speech(scenario: Scenario) -> float:
-    """Seconds of speech expected of a whole run; of unknown lengths (a trace), 5 s an utterance."""
+    """Seconds of speech expected of a whole run."""
     load: Any = scenario.workload
-    said, arrivals = load.utterance, load.arrivals
-    each = said.audio.mean() if said.audio else said.tokens.mean() * TOKEN if said.tokens else 5
+    arrivals, each = load.arrivals, _utterance(scenario)
     calls = arrivals.expected(scenario.horizon)
     if arrivals.kind == "closed":
         return float(calls * scenario.horizon * each / (each + load.think.mean()))
-    turns = 1 if arrivals.kind == "trace" and arrivals.by_utterance else None
-    return float(calls * each * (turns or load.utterances_per_session.mean()))
+    alone = arrivals.kind == "trace" and arrivals.by_utterance
+    return float(calls * each * (1 if alone else load.utterances_per_session.mean()))
+
+
+def _utterance(scenario: Scenario) -> float:
+    """Mean seconds of an utterance; 5 where only a trace knows them."""
+    said = scenario.workload.utterance
+    if said.audio is not None:
+        return said.audio.mean()
+    return 5.0 if said.tokens is None else said.tokens.mean() * TOKEN
 
 
 def share_of(scenarios: Iterable[Scenario], length: float | None = None) -> float:
@@ -56,7 +65,8 @@ def share_of(scenarios: Iterable[Scenario], length: float | None = None) -> floa
     longest = max(s.horizon for s in every)
     if length is not None:
         return min(1.0, length / longest)
-    share = min(1.0, AUDIO / max(max(map(speech, every)), 1.0))
+    budget = AUDIO * min(max(len(s.cluster.pools) for s in every), 2)
+    share = min(1.0, budget / max(max(map(speech, every)), 1.0))
     seconds = share * longest
     if share < 1.0 and seconds > SHORTEST:
         step = 60.0 if seconds > 600.0 else 10.0
@@ -94,7 +104,11 @@ def short(scenario: Scenario, share: float) -> Short:
 
 def _squeezed(scenario: Scenario, length: float) -> Short:
     share = length / scenario.horizon
-    arrivals: Any = scenario.workload.arrivals
+    load, arrivals = scenario.workload, scenario.workload.arrivals
+    assert isinstance(arrivals, Surge)
+    call = load.utterances_per_session.mean() * (_utterance(scenario) + load.think.mean())
+    if arrivals.rise * share < 2 * call <= arrivals.rise:
+        return _plateau(scenario, length)
     overrides = {"horizon": length, "warmup": _decent(scenario.warmup * share)}
     for part in ("at", "rise", "hold", "fall"):
         overrides[f"workload.arrivals.{part}"] = _decent(getattr(arrivals, part) * share)
@@ -102,6 +116,24 @@ def _squeezed(scenario: Scenario, length: float) -> Short:
         f"{_of(length, scenario.horizon)}: warm-up, rise, plateau and fall of the surge squeezed "
         f"alike, the rise from {duration(arrivals.rise)} to {duration(arrivals.rise * share)}"
     )
+    return Short(length, says, overrides)
+
+
+def _plateau(scenario: Scenario, length: float) -> Short:
+    """The height of a surge, a quarter of the time before it as warm-up; as many calls as the
+    length has on average."""
+    arrivals = scenario.workload.arrivals
+    assert isinstance(arrivals, Surge)
+    calls = arrivals.expected(scenario.horizon) / scenario.horizon
+    length = _decent(max(round(length * calls / arrivals.peak, -1), SHORTEST))
+    rise, hold = length / 4, 3 * length / 4
+    times = {"at": 0.0, "rise": rise, "hold": hold, "fall": 0.0}
+    says = (
+        f"{duration(hold)} of the surge's plateau, of {duration(arrivals.hold)}, after a rise of "
+        f"{duration(rise)} as warm-up: the figures are those of the plateau alone"
+    )
+    overrides = {"horizon": length, "warmup": rise}
+    overrides |= {f"workload.arrivals.{part}": each for part, each in times.items()}
     return Short(length, says, overrides)
 
 

@@ -139,7 +139,7 @@ def _player(scenario: Scenario) -> Iterator[Slider]:
     if any(alarm.metric.startswith("ttfp") for alarm in scenario.alarms):
         return  # with a prebuffer the loader refuses such an alarm
     most = math.inf if player.max_queue is None else player.max_queue
-    label, usual = "Prebuffer, audio held before playing", scenario.slo.start_within
+    label, usual = "Prebuffer of the player", scenario.slo.start_within
     yield _time("listener.player.prebuffer", label, "listener", player.prebuffer, usual, most)
 
 

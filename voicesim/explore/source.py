@@ -81,10 +81,15 @@ class Source:
 
 
 def _joined(*all_overrides: Overrides) -> dict[str, Any]:
-    """Overrides one after the other; a key that comes again moves to the end."""
+    """Overrides one after the other; a key that comes again moves to the end, and one within a
+    mapping that is already there goes into it."""
     found: dict[str, Any] = {}
     for overrides in all_overrides:
         for key, value in overrides.items():
             found.pop(key, None)
-            found[key] = copy.deepcopy(value)
+            above, _, last = key.rpartition(".")
+            if isinstance(found.get(above), dict):
+                found[above][last] = copy.deepcopy(value)
+            else:
+                found[key] = copy.deepcopy(value)
     return found
