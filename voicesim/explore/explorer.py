@@ -26,12 +26,16 @@ class Wrong(ValueError):
 class Explorer:
     """length: simulated seconds that a move plays; None: what gives an answer at once.
 
-    Raises ExperimentError for one that is no time.
+    Raises ExperimentError for one that is no time, and for a dialogue.
     """
 
     def __init__(self, source: Source, length: float | None = None):
         if length is not None and length <= 0:
             raise ExperimentError("--length: must be more than 0")
+        for name, scenario in source.variants.items():
+            if scenario.dialogue is not None:
+                text = f"workload.kind of {name} is dialogue; explore has sliders for tts only"
+                raise ExperimentError(f"{source.path}: {text}")
         self.source = source
         self.sliders = {name: sliders_of(s) for name, s in source.variants.items()}
         self._share = share_of(source.variants.values(), length)
@@ -42,7 +46,7 @@ class Explorer:
         name = self.source.file.baseline
         seconds = min(5.0, self.shorts[name].length)
         cut = {"horizon": seconds, "warmup": 0, "drain": 1}
-        arrivals: Any = self.source.variants[name].workload.arrivals
+        arrivals: Any = self.source.variants[name].tts.arrivals
         if getattr(arrivals, "stagger", 0) >= seconds:
             cut["workload.arrivals.stagger"] = 0
         if arrivals.kind == "burst":

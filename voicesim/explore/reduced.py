@@ -39,7 +39,7 @@ class Short:
 
 def speech(scenario: Scenario) -> float:
     """Seconds of speech expected of a whole run."""
-    load: Any = scenario.workload
+    load: Any = scenario.tts
     arrivals, each = load.arrivals, _utterance(scenario)
     calls = arrivals.expected(scenario.horizon)
     if arrivals.kind == "closed":
@@ -50,7 +50,7 @@ def speech(scenario: Scenario) -> float:
 
 def _utterance(scenario: Scenario) -> float:
     """Mean seconds of an utterance; 5 where only a trace knows them."""
-    said = scenario.workload.utterance
+    said = scenario.tts.utterance
     if said.audio is not None:
         return said.audio.mean()
     return 5.0 if said.tokens is None else said.tokens.mean() * TOKEN
@@ -76,7 +76,7 @@ def share_of(scenarios: Iterable[Scenario], length: float | None = None) -> floa
 
 def short(scenario: Scenario, share: float) -> Short:
     """A variant, as written, played for a share of its time."""
-    arrivals: Any = scenario.workload.arrivals
+    arrivals: Any = scenario.tts.arrivals
     whole, length = scenario.horizon, _decent(share * scenario.horizon)
     if arrivals.kind == "closed":
         length = max(length, min(whole, 3 * arrivals.stagger))
@@ -104,7 +104,7 @@ def short(scenario: Scenario, share: float) -> Short:
 
 def _squeezed(scenario: Scenario, length: float) -> Short:
     share = length / scenario.horizon
-    load, arrivals = scenario.workload, scenario.workload.arrivals
+    load, arrivals = scenario.tts, scenario.tts.arrivals
     assert isinstance(arrivals, Surge)
     call = load.utterances_per_session.mean() * (_utterance(scenario) + load.think.mean())
     if arrivals.rise * share < 2 * call <= arrivals.rise:
@@ -122,7 +122,7 @@ def _squeezed(scenario: Scenario, length: float) -> Short:
 def _plateau(scenario: Scenario, length: float) -> Short:
     """The height of a surge, a quarter of the time before it as warm-up; as many calls as the
     length has on average."""
-    arrivals = scenario.workload.arrivals
+    arrivals = scenario.tts.arrivals
     assert isinstance(arrivals, Surge)
     calls = arrivals.expected(scenario.horizon) / scenario.horizon
     length = _decent(max(round(length * calls / arrivals.peak, -1), SHORTEST))
@@ -142,7 +142,7 @@ def _busiest(scenario: Scenario, length: float) -> float:
 
     A surge on a day is not begun in its middle: the file cannot say that.
     """
-    arrivals: Any = scenario.workload.arrivals
+    arrivals: Any = scenario.tts.arrivals
     last = scenario.horizon - length
     if arrivals.kind == "diurnal" and arrivals.surge:
         last = min(last, arrivals.surge.at)

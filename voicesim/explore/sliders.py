@@ -82,14 +82,14 @@ def sliders_of(scenario: Scenario) -> dict[str, Slider]:
     found = [
         *_arrivals(scenario),
         *_admission(scenario),
-        *(s for name, pool in scenario.cluster.pools.items() for s in _pool(name, pool)),
+        *(s for name, pool in scenario.cluster.of("tts").items() for s in _pool(name, pool)),
         *_player(scenario),
     ]
     return {slider.key: slider for slider in found if slider.low < slider.high}
 
 
 def _arrivals(scenario: Scenario) -> Iterator[Slider]:
-    arrivals: Any = scenario.workload.arrivals
+    arrivals: Any = scenario.tts.arrivals
     at = "workload.arrivals."
     if arrivals.kind == "surge":
         yield _rate(at + "peak", "Surge, calls on the plateau", arrivals.peak, arrivals.base)
@@ -113,7 +113,7 @@ def _admission(scenario: Scenario) -> Iterator[Slider]:
     admission: Any = scenario.policies.admission
     at, group = "policies.admission.", "admission"
     if admission.kind in ("cap", "cap_queue"):
-        seqs = min(pool.engine.max_num_seqs for pool in scenario.cluster.pools.values())
+        seqs = min(pool.engine.max_num_seqs for pool in scenario.cluster.of("tts").values())
         label = "Cap, live streams per replica"
         yield _whole(at + "streams", label, group, admission.streams, 4, seqs)
     if admission.kind == "cap_queue":
