@@ -2,6 +2,7 @@
 question wins."""
 
 import threading
+from concurrent.futures.process import BrokenProcessPool
 
 import pandas as pd
 import pytest
@@ -147,6 +148,16 @@ def test_the_newest_question_wins(explorer, player):
     assert found.metrics == run_study(
         load(source.path, ["horizon=10s"], replications=1), workers=1
     ).of("cap")[0].metrics  # fmt: skip
+
+
+def test_a_process_that_dies_costs_one_answer(explorer, player):
+    values = {"workload.arrivals.rate": 6.5}
+    for process in list(player._pool._processes.values()):
+        process.kill()
+        process.join()
+    with pytest.raises(BrokenProcessPool):
+        ask(explorer, player, values=values)
+    assert ask(explorer, player, values=values)["names"] == ["cap, moved"]
 
 
 @pytest.mark.parametrize(

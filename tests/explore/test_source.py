@@ -62,6 +62,15 @@ def test_the_block_is_short_and_whole(tmp_path):
     )
 
 
+def test_a_block_of_plain_values_and_one_of_none(tmp_path):
+    source = Source(small.write(tmp_path))
+    key = "cluster.pools.tts.codec.chunk.first"
+    assert source.block("admit_all", {key: 6, "seed": 5}) == (
+        f"variants:\n  admit_all_explored:\n    {key}: 6\n    seed: 5\n"
+    )
+    assert source.block("admit_all", {}) == "variants:\n  admit_all_explored: {}\n"
+
+
 def test_what_the_command_line_set_is_in_the_block(tmp_path):
     path = small.write(tmp_path)
     sets = ["horizon=30s", "policies.admission={kind: cap, streams: 5}"]

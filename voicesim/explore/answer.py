@@ -87,8 +87,9 @@ def series(sides: Sequence[Sequence[Outcome]], scenarios: Sequence[Scenario]) ->
 
 
 def _last(rows: pd.DataFrame, horizon: float, width: float) -> int:
-    """Bins until callers come no more and nobody is on the line."""
-    busy = np.flatnonzero((rows["live"] > 0) | (rows["stalls"] > 0))
+    """Bins until callers come no more and hardly anybody is on the line."""
+    few = max(0.01 * rows["live"].max(), 0.5)
+    busy = np.flatnonzero((rows["live"] > few) | (rows["stalls"] > 0))
     return max(int(np.ceil(horizon / width)), int(busy[-1]) + 2 if len(busy) else 0)
 
 

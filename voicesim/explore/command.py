@@ -47,6 +47,7 @@ def explore_command(
             if not is_compiled():
                 print("compiling the kernel, once: about 20 s", file=sys.stderr)
             player.ready()
+            explorer.rehearse(player)
             _serve(server, browser)
     except (ScenarioErrors, ExperimentError) as problem:
         print(problem, file=sys.stderr)

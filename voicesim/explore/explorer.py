@@ -53,6 +53,13 @@ class Explorer:
             cut["workload.arrivals.at"] = 0
         return self.source.moved(name, self.shorts[name].overrides, cut)
 
+    def rehearse(self, player: Player) -> None:
+        """Answer for the warm-up run, so that the first question finds everything loaded."""
+        side = Side(("warm",), self.source.file.baseline, self.warm())
+        outcomes = player.outcomes([side], 1)
+        answer.figures(outcomes)
+        answer.series(outcomes, [side.scenario])
+
     def state(self, variant: str) -> dict[str, Any]:
         """What the page begins with; variant: the one that its sliders move first."""
         names = list(self.source.variants)

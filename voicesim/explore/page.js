@@ -46,9 +46,8 @@ function drawSliders() {
     groups.get(slider.group).append(drawSlider(slider));
   }
   $("sliders").replaceChildren(...groups.values());
-  const rest = `after a rest ${state.several} replications`;
-  const length = variant.short ? `A move plays ${variant.plays}, once; ${rest} of it. What is played in short differs from the whole: ` +
-    `the whole ${variant.whole} decide.` : `A move plays ${variant.plays}, once; ${rest}.`;
+  const length = `Each move plays, once: ${variant.plays}. After a rest, ${state.several} replications of the same.` +
+    (variant.short ? ` A short play differs from the whole: the ${variant.whole} of the file decide.` : "");
   const both = variant.sliders.some(s => s.group === "callers") ? " Who calls is the same on both sides; the other sliders move the first alone." : "";
   $("about").textContent = length + both;
 }

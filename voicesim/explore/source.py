@@ -6,6 +6,7 @@ reads; so what is played is what the copied YAML says.
 
 import copy
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,15 +70,24 @@ class Source:
         given = {key: read(f"value: {text}", "--set").data["value"] for key, text in self._sets()}
         seed = {} if self.seed is None else {"seed": self.seed}
         found = _joined(given, self._written[variant], moves, seed)
-        block = {"variants": {self.name_of(variant): found}}
-        text = yaml.safe_dump(
-            block, sort_keys=False, default_flow_style=None, allow_unicode=True, width=1000
-        )
-        return str(text)
+        head = f"variants:\n  {self.name_of(variant)}:"
+        if not found:
+            return f"{head} {{}}\n"
+        return f"{head}\n" + "".join(_line(key, value) for key, value in found.items())
 
     def _sets(self) -> list[tuple[str, str]]:
         pairs = [text.partition("=") for text in self.sets]
         return [(key.strip(), value) for key, _, value in pairs]
+
+
+def _line(key: str, value: Any) -> str:
+    """An override on a line of its own, a mapping or list of plain values in braces."""
+    inner = isinstance(value, dict | list)
+    text = yaml.safe_dump(
+        {key: value}, sort_keys=False, default_flow_style=None if inner else False,
+        allow_unicode=True, width=1000,
+    )  # fmt: skip
+    return textwrap.indent(text, "    ")
 
 
 def _joined(*all_overrides: Overrides) -> dict[str, Any]:
