@@ -228,11 +228,15 @@ def job(
     chunks: bool,
     engine: str,
     marginal: bool = False,
+    processes: Sequence[Callable[[Any, Any], Any]] = (),
 ) -> Piece:
-    """One run of one pool, its tables written to ``folder``."""
+    """One run of one pool, its tables written to ``folder``.
+
+    processes: see ``simulate``; a dialogue takes none.
+    """
     if scenario.dialogue is not None:
         return _dialogue_job(scenario, variant, replication, folder, chunks, engine, marginal)
-    run = simulate(scenario, replication, engine, record_chunks=chunks)
+    run = simulate(scenario, replication, engine, processes, record_chunks=chunks)
     part = fleet.part_of(run)
     if folder is not None:
         written = {"sessions": part.calls, "streams": part.streams}

@@ -1,4 +1,4 @@
-"""Commands on one scenario: new, run, replay, check, explain, schema, runs."""
+"""Commands on one scenario: new, run, replay, check, explain, schema, runs, explore."""
 
 from __future__ import annotations
 
@@ -236,3 +236,25 @@ def runs(
     from voicesim.report.runs import runs_command
 
     raise typer.Exit(runs_command(folders or (), variant, as_json, quiet))
+
+
+@app.command(rich_help_panel="One scenario")
+def explore(
+    file: ScenarioPath,
+    variant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Variant to move first; default the first.")
+    ] = None,
+    length: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Time a move plays; default what takes a moment."),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open it in the browser.")] = True,
+    sets: Sets = None,
+    seed: Seed = None,
+) -> None:
+    """Open a local page with sliders that answers every move with a short run."""
+    from voicesim.explore.command import explore_command
+
+    seconds = seconds_of("--length", length)
+    raise typer.Exit(explore_command(file, variant, sets or (), seed, seconds, port, browser))
