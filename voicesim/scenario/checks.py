@@ -15,10 +15,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from .alarms import Alarm, clashes, narrow
 from .arrivals import WINDOW, Burst, Closed, Diurnal, Surge, Trace
 from .asr import AsrPool
-from .cluster import Gpu
+from .cluster import Engine, Gpu
 from .dialogue import Dialogue
 from .dialogue_checks import dialogue
 from .dialogue_checks import unused as unused_in_dialogue
+from .engine_checks import unused as unused_of_engines
 from .errors import Path, bare, chosen, is_model, meant, shown, unknown
 from .policies import AdmitAll, Cap, CapQueue, Custom
 from .units import constant
@@ -338,7 +339,8 @@ def _pool(at: Path, pool: Any) -> Iterator[tuple[Path, str]]:
     share = _given(engine, "memory") and engine.memory is not None
     if share and engine.kv_blocks not in (HOLE, None):
         yield (*at, "engine", "memory"), "never used: kv_blocks is given; keep one of them"
-    if engine.max_num_batched_tokens < engine.max_num_seqs:
+    mixes = not isinstance(engine, Engine) or engine.kind != "sglang" or engine.mixed_chunk
+    if mixes and engine.max_num_batched_tokens < engine.max_num_seqs:
         yield (
             (*at, "engine", "max_num_batched_tokens"),
             f"{engine.max_num_batched_tokens} is less than max_num_seqs ({engine.max_num_seqs})",
@@ -391,12 +393,7 @@ def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
     waits = any(p.max_wait is not None and p.max_wait is not HOLE for p in players)
     if waits and all(p.prebuffer == 0 for p in players):
         yield ("listener", "player", "max_wait"), "never used: prebuffer is 0, so nothing waits"
-    pools = [pair for s in scenarios for pair in _named(s.cluster.pools).items()]
-    engines = [(name, p.engine) for name, p in pools if not isinstance(p, AsrPool)]
-    if all(_no_prefix(s) for s in scenarios):
-        for name in dict.fromkeys(n for n, engine in engines if engine.prefix_caching is False):
-            at = ("cluster", "pools", name, "engine", "prefix_caching")
-            yield at, "never used: workload.utterance.shared_prefix is 0"
+    yield from unused_of_engines(scenarios)
     yield from unused_in_dialogue(scenarios)
     kinds = {name: None for s in scenarios for name in _named(s.cluster.gpus)}
     used = [pool.on for s in scenarios for pool in _named(s.cluster.pools).values()]
@@ -406,13 +403,12 @@ def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
                 yield ("cluster", "gpus", name), "never used: no pool is on it"
 
 
-def _no_prefix(s: Any) -> bool:
-    return not isinstance(s.workload, Dialogue) and bool(s.workload.utterance.shared_prefix == 0)
-
-
 def _refused(s: Any) -> bool:
     return not isinstance(s.workload, Dialogue) and isinstance(s.workload.refused, Refused)
 
 
 def _refuses_nobody(s: Any) -> bool:
-    return _refused(s) and isinstance(s.policies.admission, AdmitAll)
+    pools = _named(s.cluster.pools).values()
+    engines = [p.engine for p in pools if p is not HOLE and not isinstance(p, AsrPool)]
+    full = any(isinstance(e, Engine) and e.max_queued is not None for e in engines)
+    return _refused(s) and isinstance(s.policies.admission, AdmitAll) and not full

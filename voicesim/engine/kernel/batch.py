@@ -260,7 +260,7 @@ def end_decodes(F, I, g, t):
 
 @compiled
 def end_late(F, I, g, t):
-    """Streams whose end is seen late leave with a step of prompts alone, at no cost of their own."""
+    """Streams whose end is seen late leave with a step of prompts alone, free of charge."""
     o0 = I[O_STREAM]
     step = I[I[O_ENGINE] + g * NEI + E_STEP] + 1
     s = I[I[O_RINGS] + g * I[H_RING] + (step & (I[H_RING] - 1))]
