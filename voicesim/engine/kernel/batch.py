@@ -10,7 +10,7 @@ The kinds of engine differ in ``admits``, ``first_in_line``, ``requeue``, ``vict
 """
 
 from voicesim.engine import kinds
-from voicesim.engine.kernel.codec import chunk_ready, chunk_tokens, dispatch, observed, reshare
+from voicesim.engine.kernel.codec import chunk_ready, dispatch, next_chunk, observed, reshare
 from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.kernel.lists import append, prepend, push_timer, remove
 from voicesim.engine.kernel.schedule import (
@@ -197,7 +197,7 @@ def token_sampled(F, I, g, s, t):
         I[o + S_DUE] = due + 1
         set_due(I, s)
     else:
-        I[o + S_DUE] = due + chunk_tokens(I, s, I[o + S_READY] + 1, due, I[o + S_TOKENS])
+        I[o + S_DUE] = due + next_chunk(I, s, I[o + S_READY] + 1, due)
         set_due(I, s)
     I[e + E_CHUNKS] += 1
     chunk_ready(F, I, s, t)
@@ -349,7 +349,7 @@ def end_prefills(F, I, g, t):
             I[o + S_GEN] += 1
             join_lockstep(I, g, s)
             if I[o + S_DUE] == 0:
-                I[o + S_DUE] = chunk_tokens(I, s, 0, 0, I[o + S_TOKENS])
+                I[o + S_DUE] = next_chunk(I, s, 0, 0)
             if I[o + S_GEN] == I[o + S_DUE]:
                 token_sampled(F, I, g, s, t)
             else:
