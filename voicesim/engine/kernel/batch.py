@@ -227,9 +227,10 @@ def step_end(F, I, g, t):
         I[e + E_PHASE] = I[e + E_PHASE] + 1 if I[e + E_PHASE] + 1 < I[H_BLOCK] else 0
     if I[e + E_ABORTS] > 0:
         drop_aborted(F, I, g, t)
-    if not paused:
+    if not paused and I[I[O_RINGS] + g * I[H_RING] + (I[e + E_STEP] & (I[H_RING] - 1))] >= 0:
         end_decodes(F, I, g, t)
-    end_prefills(F, I, g, t)
+    if I[e + E_FIRST_PREFILL] >= 0:
+        end_prefills(F, I, g, t)
     F[x + G_BOUNDARY] = F[x + G_START]
     I[e + E_STEPPING] = 0
     begin_step(F, I, g, t)
@@ -762,13 +763,15 @@ def begin_step(F, I, g, t):
     mixes = I[H_MIXES] != 0
     if idle:
         I[e + E_FULL] = 0
-    if not mixes and prompts_due(I, g):
+    asked = I[e + E_PARTIAL] >= 0 or I[e + E_WAITING] > 0
+    if asked and not mixes and prompts_due(I, g):
         preempted = plan_prompts(F, I, g, t, I[H_BUDGET], False, idle)
     alone = I[e + E_FIRST_PREFILL] >= 0
     if I[e + E_DECODING] > 0 and not alone:
         preempted = take_decode_blocks(F, I, g, t) or preempted
     decodes = 0 if alone else I[e + E_DECODING]
-    if mixes:
+    # the decodes may have sent streams back to the waiting
+    if mixes and (I[e + E_PARTIAL] >= 0 or I[e + E_WAITING] > 0):
         preempted = plan_prompts(F, I, g, t, I[H_BUDGET] - decodes, preempted, idle)
     I[e + E_GAUGE] = I[e + E_WAITING]  # num_requests_waiting is set once a step, after scheduling
     tokens = decodes
