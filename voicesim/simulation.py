@@ -217,6 +217,8 @@ def stage_numbers(pool: Pool, gpu: Gpu, profile: Profile) -> dict[str, Any]:
         "engines": pool.replicas,
         "step": step,
         "schedule": (chunk.first, *chunk.ramp, chunk.steady),
+        "shared_ramp": chunk.shared_state,
+        "pad": chunk.pad,
         "codec": None if codec is None else codec_spec(codec, profile),
         "max_num_seqs": engine.max_num_seqs,
         "budget": engine.max_num_batched_tokens,

@@ -101,3 +101,17 @@ def test_declared_tokens_that_never_fit_are_refused(tmp_path):
     text = with_engine("kind: trtllm_no_evict, kv_blocks: 100")
     (found,) = problems(load(small.write(tmp_path, text)))
     assert "every request reserves 4096 tokens" in found and "holds 3200" in found
+
+
+def test_a_ramp_that_streams_share(tmp_path):
+    text = with_engine("kv_blocks: 2000").replace("steady: 25", "steady: 25, shared_state: true")
+    (scenario,) = load(small.write(tmp_path, text)).variants.values()
+    spec = pool_spec(scenario, profile_of(scenario.cluster.pool))
+    assert (spec.shared_ramp, spec.pad, spec.schedule) == (True, 0, (4, 8, 25))
+    for knobs, said in (
+        ("first: 4, steady: 25, pad: 3", "shared_state is false"),
+        ("first: 25, steady: 25, shared_state: true", "all chunks are of one size"),
+    ):
+        wrong = text.replace("first: 4, ramp: [8], steady: 25, shared_state: true", knobs)
+        with pytest.raises(ScenarioErrors, match=said):
+            load(small.write(tmp_path, wrong))

@@ -83,7 +83,7 @@ class Pool:
         utterances = len(tape.tokens)
         slots = 2 * margin + min(utterances, 1 << 13)
         self._chunks = 0  # chunk ends noted per stream, where the ramp is shared
-        if spec.shared_ramp:
+        if spec.shared_ramp and tape.ends is None:
             self._chunks = -(-max(spec.max_new, int(tape.tokens.max())) // min(spec.schedule))
         self._rows = {
             "slots": slots,
@@ -169,7 +169,7 @@ class Pool:
             (at.H_MAXQ, s.max_queued), (at.H_PYTHON, self._decide is not None),
             (at.H_RETRIES, s.retries), (at.H_FULLJIT, s.full_jitter), (at.H_STANDBY, s.standby),
             (at.H_CLOSED, self.tape.callers), (at.H_BINS, s.bins), (at.H_CHUNKLOG, s.record_chunks),
-            (at.H_OWN_CHUNKS, s.shared_ramp or self.tape.ends is not None),
+            (at.H_OWN_CHUNKS, self._chunks > 0 or self.tape.ends is not None),
             (at.H_MESSAGES, s.stage), (at.H_RAMP_CHUNKS, self._chunks), (at.H_PAD, s.pad),
             (at.H_GQ_HEAD, -1), (at.H_GQ_TAIL, -1), (at.H_DECISION, -1),
             (at.H_NEXT_UTT, self.tape.callers if self.tape.closed else 0),

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from .alarms import Alarm, clashes, narrow
 from .arrivals import WINDOW, Burst, Closed, Diurnal, Surge, Trace
 from .asr import AsrPool
-from .cluster import Engine, Gpu
+from .cluster import Chunk, Engine, Gpu
 from .dialogue import Dialogue
 from .dialogue_checks import dialogue
 from .dialogue_checks import unused as unused_in_dialogue
@@ -285,6 +285,17 @@ def _cluster(c: Any) -> Iterator[tuple[Path, str]]:
             yield from _pool(where, pool)
 
 
+def _chunk(at: Path, pool: Any) -> Iterator[tuple[Path, str]]:
+    """A ramp that streams share must be one, and only there is the first chunk padded."""
+    chunk = pool.chunk if pool.codec is None else pool.codec.chunk
+    if not isinstance(chunk, Chunk):
+        return
+    if _given(chunk, "pad") and chunk.shared_state is False:
+        yield (*at, "pad"), "never used: shared_state is false; put it into first"
+    if chunk.shared_state is True and not chunk.ramp and chunk.first == chunk.steady:
+        yield (*at, "shared_state"), "never used: all chunks are of one size"
+
+
 def _alone(s: Any) -> Iterator[tuple[Path, str]]:
     """What only a dialogue has."""
     if not isinstance(s.workload, Workload):
@@ -336,6 +347,7 @@ def _pool(at: Path, pool: Any) -> Iterator[tuple[Path, str]]:
     engine, codec = pool.engine, pool.codec
     if codec is not None and _given(pool, "chunk") and pool.chunk is not None:
         yield (*at, "chunk"), "never used: codec.chunk is given; keep one of them"
+    yield from _chunk((*at, "codec", "chunk") if codec is not None else (*at, "chunk"), pool)
     share = _given(engine, "memory") and engine.memory is not None
     if share and engine.kv_blocks not in (HOLE, None):
         yield (*at, "engine", "memory"), "never used: kv_blocks is given; keep one of them"

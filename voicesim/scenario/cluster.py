@@ -292,6 +292,24 @@ class Chunk(Part):
         default_factory=list, description="Frames of the chunks after it, in order; default none."
     )
     steady: UpTo100K = Field(description="Frames of every later chunk.")
+    shared_state: bool = Field(
+        default=False,
+        description="The place in the ramp is the replica's and never reset, as in CosyVoice2's "
+        "server, instead of each stream's; default false.",
+    )
+    pad: Natural = Field(
+        default=0,
+        description="With shared_state: frames more in the first chunk of each stream (CosyVoice2 "
+        "fills the prompt up to whole hops); default 0.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either."""
+        data = handler(self)
+        if not self.shared_state:
+            data.pop("pad", None)
+        return data
 
 
 class CodecBatch(Part):

@@ -32,8 +32,6 @@ def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
         calls = [w for w in whole if isinstance(w, Workload)]
         if len(whole) < len(found):
             continue
-        if "max_queued" in given and not calls:
-            yield (*at, "max_queued"), "never used: the stages of a dialogue refuse nobody"
         if "idle_timeout" in given and all(w.left_open == 0 for w in calls):
             yield (*at, "idle_timeout"), "never used: workload.left_open is 0"
         off = any(engine.prefix_caching is False for _, engine in found)

@@ -28,30 +28,10 @@ FIFO, WINDOW, EDF = range(len(CODEC_QUEUES))
 
 @compiled
 def own_ends(I, s):
-    """Where the chunk ends of stream s are: its utterance's, or those that a shared ramp gave it."""
+    """Where the chunk ends of stream s are: its utterance's, or those of a shared ramp."""
     if I[H_RAMP_CHUNKS] > 0:
         return I[O_ENDS] + s * I[H_RAMP_CHUNKS]
     return I[O_ENDS] + I[I[O_UTT] + I[I[O_STREAM] + s * NSI + S_UTT] * NUI + U_ENDS]
-
-
-@compiled
-def next_chunk(I, s, index, due):
-    """The stream begins to fill chunk ``index`` after ``due`` tokens; returns its tokens.
-
-    In a shared ramp its size is what the replica is at: CosyVoice2 keeps the hop, which every chunk
-    but the last of a stream makes longer, on the model and never resets it
-    (https://github.com/QwenAudio/CosyVoice/pull/1849).
-    """
-    o = I[O_STREAM] + s * NSI
-    if I[H_RAMP_CHUNKS] > 0:
-        e = I[O_ENGINE] + I[o + S_ENGINE] * NEI
-        if index > 0:
-            I[e + E_RAMP] += 1
-        last = I[H_SCHED] - 1
-        at = I[e + E_RAMP] if I[e + E_RAMP] < last else last
-        end = due + I[I[O_SCHEDULE] + at] + (I[H_PAD] if index == 0 else 0)
-        I[own_ends(I, s) + index] = end if end < I[o + S_TOKENS] else I[o + S_TOKENS]
-    return chunk_tokens(I, s, index, due, I[o + S_TOKENS])
 
 
 @compiled
@@ -63,6 +43,31 @@ def chunk_tokens(I, s, index, sent, tokens):
     size = I[I[O_SCHEDULE] + (index if index < last else last)]
     left = tokens - sent
     return size if size < left else left
+
+
+@compiled
+def note_end(I, s, index, due):
+    """Shared ramp: the chunk has the size that the replica is at.
+
+    CosyVoice2 keeps the hop, which every chunk but the last of a stream makes longer, on the model
+    and never resets it (https://github.com/QwenAudio/CosyVoice/pull/1849).
+    """
+    o = I[O_STREAM] + s * NSI
+    e = I[O_ENGINE] + I[o + S_ENGINE] * NEI
+    if index > 0:
+        I[e + E_RAMP] += 1
+    last = I[H_SCHED] - 1
+    at = I[e + E_RAMP] if I[e + E_RAMP] < last else last
+    end = due + I[I[O_SCHEDULE] + at] + (I[H_PAD] if index == 0 else 0)
+    I[own_ends(I, s) + index] = end if end < I[o + S_TOKENS] else I[o + S_TOKENS]
+
+
+@compiled
+def next_chunk(I, s, index, due):
+    """The stream begins to fill chunk ``index`` after ``due`` tokens; returns its tokens."""
+    if I[H_RAMP_CHUNKS] > 0:
+        note_end(I, s, index, due)
+    return chunk_tokens(I, s, index, due, I[I[O_STREAM] + s * NSI + S_TOKENS])
 
 
 @compiled

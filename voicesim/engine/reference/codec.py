@@ -46,7 +46,7 @@ class Codec:
         (https://github.com/QwenAudio/CosyVoice/pull/1849).
         """
         spec = self.engine.spec
-        if spec.shared_ramp:
+        if spec.shared_ramp and self.world.tape.ends is None:
             if index > 0:
                 self.ramp += 1
             else:
