@@ -13,6 +13,7 @@ from scipy.stats import gamma
 from voicesim.catalogue import MODELS, WITH_MEMORY
 from voicesim.engine.cost import OVERLAP
 from voicesim.engine.gauges import Gauges
+from voicesim.engine.kinds import ENGINES
 from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import CODEC_QUEUES, INF, CodecSpec, PoolSpec
@@ -20,7 +21,7 @@ from voicesim.engine.transform import transformed
 from voicesim.policy import admission, python, routing
 from voicesim.policy.python import PolicyError
 from voicesim.scenario import Scenario, ScenarioFile
-from voicesim.scenario.cluster import Gpu, Pool
+from voicesim.scenario.cluster import KEEPS_OWN, Gpu, Pool
 from voicesim.workload import rng
 from voicesim.workload.tape import Tape, draw_tape
 
@@ -173,6 +174,7 @@ def pool_spec(
         **stage_numbers(pool, scenario.cluster.gpu, profile),
         token_audio=token_audio(profile),
         prefix=prefix,
+        left_open=scenario.tts.left_open,
         jitter=jitter_table(listener.network.jitter),
         delay=listener.network.delay + (profile.request_s.value if profile.request_s else 0.0),
         prebuffer=player.prebuffer,
@@ -202,18 +204,35 @@ def stage_numbers(pool: Pool, gpu: Gpu, profile: Profile) -> dict[str, Any]:
     """
     engine, codec = pool.engine, pool.codec
     scheduling = None if engine.scheduling == "profile" else engine.scheduling
-    step = profile.step_cost(engine.max_num_batched_tokens, capture_sizes(engine), scheduling)
+    longest = max(engine.max_num_batched_tokens, engine.max_num_seqs)
+    step = profile.step_cost(longest, capture_sizes(engine), scheduling)
     chunk = pool.chunks
+    blocks = kv_blocks(pool, gpu, profile)
+    if engine.kind == "trtllm_no_evict" and blocks * engine.block_size <= engine.max_tokens:
+        raise ModelError(
+            f"engine.max_tokens: every request reserves {engine.max_tokens} tokens and its prompt "
+            f"(trtllm_no_evict), but the KV cache holds {blocks * engine.block_size}"
+        )
     return {
         "engines": pool.replicas,
         "step": step,
         "schedule": (chunk.first, *chunk.ramp, chunk.steady),
+        "shared_ramp": chunk.shared_state,
+        "pad": chunk.pad,
         "codec": None if codec is None else codec_spec(codec, profile),
         "max_num_seqs": engine.max_num_seqs,
         "budget": engine.max_num_batched_tokens,
         "block_size": engine.block_size,
-        "blocks": kv_blocks(pool, gpu, profile),
+        "blocks": blocks,
         "reserve": engine.reserve_full_prompt,
+        "kind": ENGINES.index(engine.kind),
+        "max_new": engine.max_tokens,
+        "max_engine_queue": 1 << 40 if engine.max_queued is None else engine.max_queued,
+        "mixed_chunk": engine.mixed_chunk,
+        "conservativeness": engine.conservativeness,
+        "interleave": engine.interleave or 0,
+        "keep_hashes": engine.prefix_caching and engine.kind in KEEPS_OWN,
+        "idle_timeout": INF if engine.idle_timeout is None else engine.idle_timeout,
         "overlap": bool(step.params[OVERLAP]),
         "noise": profile.noise_table() if engine.noise and profile.noise else None,
         "decode_slowdown": profile.sharing.decode_slowdown.value,
@@ -296,13 +315,14 @@ def capture_sizes(engine: Any) -> list[int] | None:
 def kv_blocks(pool: Pool, gpu: Gpu, profile: Profile) -> int:
     """Usable KV blocks of an engine (one block is vLLM's null block).  Raises ModelError."""
     engine = pool.engine
+    null = 1 if engine.kind in ("vllm_v1", "decode_first") else 0
     if engine.model is not None and (engine.kv_blocks is not None or profile.memory is not None):
         why = "kv_blocks is given" if engine.kv_blocks else f"profile {profile.name!r} has memory"
         raise ModelError(f"engine.model {engine.model!r} is never used: {why}")
     if engine.kv_blocks is not None:
-        if engine.kv_blocks < 2:
+        if engine.kv_blocks <= null:
             raise ModelError("engine.kv_blocks: one is the null block; give at least 2")
-        return engine.kv_blocks - 1
+        return engine.kv_blocks - null
     if profile.memory is not None:
         weights = profile.memory.weight_bytes.value + profile.memory.overhead_bytes.value
         per_token = profile.memory.kv_bytes_per_token.value
@@ -320,9 +340,9 @@ def kv_blocks(pool: Pool, gpu: Gpu, profile: Profile) -> int:
         raise ModelError(f"the memory of {pool.on!r} is not known: give engine.kv_blocks")
     share = 0.9 if engine.memory is None else engine.memory
     block = per_token * engine.block_size
-    blocks = int((total * share - weights) // block) - 1
+    blocks = int((total * share - weights) // block) - null
     if blocks < 1:
-        short = (weights + 2 * block - total * share) / 2**30
+        short = (weights + (1 + null) * block - total * share) / 2**30
         raise ModelError(
             f"engine.memory: {share:g} of {total / 2**30:.1f} GiB leaves no room "
             f"for the KV cache beside {weights / 2**30:.1f} GiB of weights and overhead "

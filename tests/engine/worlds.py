@@ -167,6 +167,8 @@ def random_kind(seed: int, tape: Tape, tight: int) -> dict:
         keep_hashes=kind != SGLANG and bool(one_of(0, 1)),
         left_open=one_of(0.0, 0.0, 0.3),
         idle_timeout=one_of(0.05, 1.0, np.inf),
+        shared_ramp=bool(one_of(0, 0, 0, 1)),
+        pad=int(one_of(0, 5)),
     )
     if kind != VLLM and rng.random() < 0.7:
         knobs["blocks"] = tight + int(one_of(2, tight // 2, 30)) + (100 if kind == NO_EVICT else 0)

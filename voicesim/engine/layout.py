@@ -56,7 +56,9 @@ H_OWN_CHUNKS, H_MESSAGES, H_OUTBOX, O_ENDS, O_OUTBOX = range(92, 97)
 # prompts, mixed steps, hashes kept, sessions left open, room that an arena must have left
 (
     H_KIND, H_MAXNEW, H_MAXWAIT, H_INTERLEAVE, H_MIXES, H_KEEP, H_LEAVES_OPEN, H_ROOM,
-) = range(97, 105)  # fmt: skip
+    # a ramp shared by the streams of a replica: chunks of a stream at most (0: none is), pad
+    H_RAMP_CHUNKS, H_PAD,
+) = range(97, 107)  # fmt: skip
 N_INT_HEADER = 112
 
 # --- stream rows ------------------------------------------------------------------------------
@@ -83,8 +85,9 @@ FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED 
     E_FREE, E_STEP, E_STEPPING, E_PARTIAL, E_KICK, E_CHUNKS, E_ABORTS, E_Q_HEAD, E_Q_TAIL, E_QUEUED,
     E_BUSY, E_ACTIVE, E_FIRST_PREFILL, E_CODEC_DONE, E_CODEC_ROWS, E_GAUGE,
     E_PHASE, E_CACHED, E_REFS, E_STEPS, E_PAUSED, E_FULL, E_SINCE, E_TAKEN,
-) = range(32)  # fmt: skip
-NEI = 32
+    E_RAMP,
+) = range(33)  # fmt: skip
+NEI = 40
 (
     G_END, G_START, G_REM, G_SINCE, G_SLOW, G_GPU, G_HOST, G_GATHER, G_KICK, G_BUSY_GPU,
     G_BUSY_HOST, G_BUSY_CODEC, G_STRETCH, G_LAG, G_BOUNDARY, G_SOLO, G_LIVE_SINCE, G_LIVE_AREA,

@@ -81,8 +81,12 @@ class Pool:
         timers = 2 if spec.left_open > 0.0 else 1  # a stream that ends may set: think, idle timeout
         margin = ROOM_CHECK * (timers * spec.max_num_seqs + cap + 8)
         utterances = len(tape.tokens)
+        slots = 2 * margin + min(utterances, 1 << 13)
+        self._chunks = 0  # chunk ends noted per stream, where the ramp is shared
+        if spec.shared_ramp and tape.ends is None:
+            self._chunks = -(-max(spec.max_new, int(tape.tokens.max())) // min(spec.schedule))
         self._rows = {
-            "slots": 2 * margin + min(utterances, 1 << 13),
+            "slots": slots,
             "engines": spec.engines,
             "rings": spec.engines * ring,
             "needs": spec.engines * spec.block_size,
@@ -99,7 +103,7 @@ class Pool:
             "noise": 4096,
             "jitter": 4096,
             "chunks": (2 * margin + 4 * utterances) if spec.record_chunks else 0,
-            "ends": 0 if tape.ends is None else len(tape.ends[1]),
+            "ends": slots * self._chunks if tape.ends is None else len(tape.ends[1]),
             "outbox": spec.max_num_seqs + workers * cap + 8 if spec.stage else 0,
         }
         self.I = np.zeros(at.N_INT_HEADER, np.int64)
@@ -165,7 +169,8 @@ class Pool:
             (at.H_MAXQ, s.max_queued), (at.H_PYTHON, self._decide is not None),
             (at.H_RETRIES, s.retries), (at.H_FULLJIT, s.full_jitter), (at.H_STANDBY, s.standby),
             (at.H_CLOSED, self.tape.callers), (at.H_BINS, s.bins), (at.H_CHUNKLOG, s.record_chunks),
-            (at.H_OWN_CHUNKS, self.tape.ends is not None), (at.H_MESSAGES, s.stage),
+            (at.H_OWN_CHUNKS, self._chunks > 0 or self.tape.ends is not None),
+            (at.H_MESSAGES, s.stage), (at.H_RAMP_CHUNKS, self._chunks), (at.H_PAD, s.pad),
             (at.H_GQ_HEAD, -1), (at.H_GQ_TAIL, -1), (at.H_DECISION, -1),
             (at.H_NEXT_UTT, self.tape.callers if self.tape.closed else 0),
             (at.H_KIND, s.kind), (at.H_MAXNEW, s.max_new), (at.H_MAXWAIT, s.max_engine_queue),
@@ -256,6 +261,8 @@ class Pool:
         slots, utterances = rows["slots"], rows["utterances"]
         if I[at.H_FREE_SLOTS] < margin:
             rows["slots"] = 2 * slots + margin
+            if self._chunks:
+                rows["ends"] = rows["slots"] * self._chunks
         if I[at.H_HEAP] + margin > rows["heap"]:
             rows["heap"] = 2 * rows["heap"] + margin
         if self.spec.record_chunks and I[at.H_NCHUNKS] + margin > rows["chunks"]:

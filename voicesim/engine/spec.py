@@ -53,6 +53,8 @@ class PoolSpec:
     """One pool of equal replicas, its listeners and its policies.
 
     schedule: tokens per chunk (first, ramp..., steady; the last one repeats).
+    shared_ramp: the place in the schedule belongs to the replica instead of the stream and is never
+    reset; pad: tokens more in the first chunk of each stream then.
     blocks: usable KV blocks per engine.  prefix: tokens that all prompts begin with and whose KV
     blocks are kept for the next stream (whole blocks only; every prompt is longer); 0: none.
     kind: index into kinds.ENGINES.  max_new: tokens that every request declares to take at most.
@@ -73,6 +75,8 @@ class PoolSpec:
     step: StepCost
     schedule: tuple[int, ...]
     codec: CodecSpec | None = None
+    shared_ramp: bool = False
+    pad: int = 0
     token_audio: float = 0.08
     max_num_seqs: int = 256
     budget: int = 2048

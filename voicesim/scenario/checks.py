@@ -15,10 +15,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from .alarms import Alarm, clashes, narrow
 from .arrivals import WINDOW, Burst, Closed, Diurnal, Surge, Trace
 from .asr import AsrPool
-from .cluster import Gpu
+from .cluster import Chunk, Engine, Gpu
 from .dialogue import Dialogue
 from .dialogue_checks import dialogue
 from .dialogue_checks import unused as unused_in_dialogue
+from .engine_checks import unused as unused_of_engines
 from .errors import Path, bare, chosen, is_model, meant, shown, unknown
 from .policies import AdmitAll, Cap, CapQueue, Custom
 from .units import constant
@@ -285,6 +286,17 @@ def _cluster(c: Any) -> Iterator[tuple[Path, str]]:
             yield from _pool(where, pool)
 
 
+def _chunk(at: Path, pool: Any) -> Iterator[tuple[Path, str]]:
+    """A ramp that streams share must be one, and only there is the first chunk padded."""
+    chunk = pool.chunk if pool.codec is None else pool.codec.chunk
+    if not isinstance(chunk, Chunk):
+        return
+    if _given(chunk, "pad") and chunk.shared_state is False:
+        yield (*at, "pad"), "never used: shared_state is false; put it into first"
+    if chunk.shared_state is True and not chunk.ramp and chunk.first == chunk.steady:
+        yield (*at, "shared_state"), "never used: all chunks are of one size"
+
+
 def _alone(s: Any) -> Iterator[tuple[Path, str]]:
     """What only a dialogue has."""
     if not isinstance(s.workload, Workload):
@@ -336,10 +348,12 @@ def _pool(at: Path, pool: Any) -> Iterator[tuple[Path, str]]:
     engine, codec = pool.engine, pool.codec
     if codec is not None and _given(pool, "chunk") and pool.chunk is not None:
         yield (*at, "chunk"), "never used: codec.chunk is given; keep one of them"
+    yield from _chunk((*at, "codec", "chunk") if codec is not None else (*at, "chunk"), pool)
     share = _given(engine, "memory") and engine.memory is not None
     if share and engine.kv_blocks not in (HOLE, None):
         yield (*at, "engine", "memory"), "never used: kv_blocks is given; keep one of them"
-    if engine.max_num_batched_tokens < engine.max_num_seqs:
+    mixes = not isinstance(engine, Engine) or engine.kind != "sglang" or engine.mixed_chunk
+    if mixes and engine.max_num_batched_tokens < engine.max_num_seqs:
         yield (
             (*at, "engine", "max_num_batched_tokens"),
             f"{engine.max_num_batched_tokens} is less than max_num_seqs ({engine.max_num_seqs})",
@@ -392,12 +406,7 @@ def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
     waits = any(p.max_wait is not None and p.max_wait is not HOLE for p in players)
     if waits and all(p.prebuffer == 0 for p in players):
         yield ("listener", "player", "max_wait"), "never used: prebuffer is 0, so nothing waits"
-    pools = [pair for s in scenarios for pair in _named(s.cluster.pools).items()]
-    engines = [(name, p.engine) for name, p in pools if not isinstance(p, AsrPool)]
-    if all(_no_prefix(s) for s in scenarios):
-        for name in dict.fromkeys(n for n, engine in engines if engine.prefix_caching is False):
-            at = ("cluster", "pools", name, "engine", "prefix_caching")
-            yield at, "never used: workload.utterance.shared_prefix is 0"
+    yield from unused_of_engines(scenarios)
     yield from unused_in_dialogue(scenarios)
     kinds = {name: None for s in scenarios for name in _named(s.cluster.gpus)}
     used = [pool.on for s in scenarios for pool in _named(s.cluster.pools).values()]
@@ -407,13 +416,12 @@ def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
                 yield ("cluster", "gpus", name), "never used: no pool is on it"
 
 
-def _no_prefix(s: Any) -> bool:
-    return not isinstance(s.workload, Dialogue) and bool(s.workload.utterance.shared_prefix == 0)
-
-
 def _refused(s: Any) -> bool:
     return not isinstance(s.workload, Dialogue) and isinstance(s.workload.refused, Refused)
 
 
 def _refuses_nobody(s: Any) -> bool:
-    return _refused(s) and isinstance(s.policies.admission, AdmitAll)
+    pools = _named(s.cluster.pools).values()
+    engines = [p.engine for p in pools if p is not HOLE and not isinstance(p, AsrPool)]
+    full = any(isinstance(e, Engine) and e.max_queued is not None for e in engines)
+    return _refused(s) and isinstance(s.policies.admission, AdmitAll) and not full

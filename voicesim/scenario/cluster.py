@@ -30,6 +30,7 @@ from .units import (
     Money,
     Natural,
     Positive,
+    PositiveDuration,
     Share,
     Size,
     UpTo1Mi,
@@ -130,11 +131,31 @@ class Transform(Part):
     )
 
 
+BLOCKS = {"sglang": 1, "trtllm_no_evict": 32, "trtllm_max_utilization": 32}
+"""Tokens in a KV block where it is not vLLM's 16."""
+
+KNOBS_OF = {
+    "reserve_full_prompt": ("vllm_v1", "decode_first"),
+    "mixed_chunk": ("sglang",),
+    "conservativeness": ("sglang",),
+    "max_queued": ("sglang",),
+    "interleave": ("decode_first",),
+}
+"""Knobs that only some kinds of engine have."""
+
+KEEPS_OWN = ("vllm_v1", "trtllm_max_utilization", "decode_first")
+"""Kinds whose preempted streams may find blocks of their own again."""
+
+
 class Engine(Part):
     """One continuous-batching engine."""
 
-    kind: Literal["vllm_v1"] = Field(
-        default="vllm_v1", description="Scheduler rules: those of vLLM V1."
+    kind: Literal[
+        "vllm_v1", "sglang", "trtllm_no_evict", "trtllm_max_utilization", "decode_first"
+    ] = Field(
+        default="vllm_v1",
+        description="Scheduler rules: vLLM V1's, SGLang's, TensorRT-LLM's GUARANTEED_NO_EVICT or "
+        "MAX_UTILIZATION, or vLLM-Omni's decode first; default vllm_v1.",
     )
     profile: str = Field(
         description="Step cost file; beside the scenario, or in the working directory or the "
@@ -151,9 +172,14 @@ class Engine(Part):
         default=256, description="Streams in the batch at most; default 256."
     )
     max_num_batched_tokens: UpTo1Mi = Field(
-        default=2048, description="Tokens in one step at most, at least max_num_seqs; default 2048."
+        default=2048,
+        description="Tokens in one step at most (SGLang: chunked_prefill_size, prompt tokens), at "
+        "least max_num_seqs where steps mix prompts and decodes; default 2048.",
     )
-    block_size: UpTo10K = Field(default=16, description="Tokens in a KV block; default 16.")
+    block_size: UpTo10K = Field(
+        default_factory=lambda given: BLOCKS.get(str(given.get("kind")), 16),
+        description="Tokens in a KV block; default 16, sglang 1, TensorRT-LLM 32.",
+    )
     kv_blocks: Count | None = Field(
         default=None,
         description="KV blocks, given directly; default none: what `memory` leaves room for.",
@@ -169,8 +195,33 @@ class Engine(Part):
     )
     prefix_caching: bool = Field(
         default=True,
-        description="KV blocks of workload.utterance.shared_prefix are kept and shared; default "
-        "true, as vLLM.",
+        description="KV blocks of workload.utterance.shared_prefix are kept and shared, and a "
+        "preempted stream finds what is left of its own (not in SGLang); default true.",
+    )
+    mixed_chunk: bool = Field(
+        default=False,
+        description="SGLang: decodes go on beside prompt chunks (enable_mixed_chunk); default "
+        "false.",
+    )
+    conservativeness: Positive = Field(
+        default=1.0,
+        description="SGLang: how much of the declared future is reserved "
+        "(schedule_conservativeness); default 1.",
+    )
+    max_queued: Count | None = Field(
+        default=None,
+        description="SGLang: requests that wait in the engine at most, beyond them it refuses "
+        "(max_queued_requests); default none: no bound.",
+    )
+    interleave: Count | None = Field(
+        default=None,
+        description="decode_first: decode steps after which waiting prompts get a step; default "
+        "none: only when nobody decodes.",
+    )
+    idle_timeout: PositiveDuration | None = Field(
+        default=None,
+        description="How long the KV cache of a session that its caller left open is kept (s); "
+        "default none: for ever.",
     )
     scheduling: Literal["synchronous", "overlapped", "profile"] = Field(
         default="profile",
@@ -199,7 +250,9 @@ class Engine(Part):
         default=True, description="Step times vary as the profile says; default true."
     )
     max_tokens: UpTo1Mi = Field(
-        default=4096, description="Decode steps of one stream at most; default 4096."
+        default=4096,
+        description="Decode steps of one stream at most, and what each request declares; default "
+        "4096.",
     )
     _path: Path | None = PrivateAttr(None)
 
@@ -213,6 +266,17 @@ class Engine(Part):
     def _remember(self, info: ValidationInfo) -> Engine:
         self._path = named_file(self.profile, info).resolve()
         return self
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What the kind does not have is not written either."""
+        data = handler(self)
+        for name, kinds in KNOBS_OF.items():
+            if self.kind not in kinds:
+                data.pop(name, None)
+        if self.idle_timeout is None:
+            data.pop("idle_timeout", None)
+        return data
 
     @property
     def profile_path(self) -> Path:
@@ -228,6 +292,24 @@ class Chunk(Part):
         default_factory=list, description="Frames of the chunks after it, in order; default none."
     )
     steady: UpTo100K = Field(description="Frames of every later chunk.")
+    shared_state: bool = Field(
+        default=False,
+        description="The place in the ramp is the replica's and never reset, as in CosyVoice2's "
+        "server, instead of each stream's; default false.",
+    )
+    pad: Natural = Field(
+        default=0,
+        description="With shared_state: frames more in the first chunk of each stream (CosyVoice2 "
+        "fills the prompt up to whole hops); default 0.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either."""
+        data = handler(self)
+        if not self.shared_state:
+            data.pop("pad", None)
+        return data
 
 
 class CodecBatch(Part):

@@ -16,6 +16,7 @@ from .units import (
     Duration,
     Factor,
     Natural,
+    Share,
     above_zero,
     constant,
     duration,
@@ -97,6 +98,11 @@ class Workload(Part):
     )
     refused: Refused | None = Field(
         default=None, description="What a refused caller does; default none: leaves at once."
+    )
+    left_open: Share = Field(
+        default=0.0,
+        description="Share of the utterances whose session stays open in the engine after the "
+        "caller has gone silent, its KV cache with it, 0 to 1; default 0.",
     )
 
     @model_serializer(mode="wrap")

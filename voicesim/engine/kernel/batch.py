@@ -10,7 +10,7 @@ The kinds of engine differ in ``admits``, ``first_in_line``, ``requeue``, ``vict
 """
 
 from voicesim.engine import kinds
-from voicesim.engine.kernel.codec import chunk_ready, chunk_tokens, dispatch, observed, reshare
+from voicesim.engine.kernel.codec import chunk_ready, dispatch, next_chunk, observed, reshare
 from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.kernel.lists import append, prepend, push_timer, remove
 from voicesim.engine.kernel.schedule import (
@@ -197,7 +197,7 @@ def token_sampled(F, I, g, s, t):
         I[o + S_DUE] = due + 1
         set_due(I, s)
     else:
-        I[o + S_DUE] = due + chunk_tokens(I, s, I[o + S_READY] + 1, due, I[o + S_TOKENS])
+        I[o + S_DUE] = due + next_chunk(I, s, I[o + S_READY] + 1, due)
         set_due(I, s)
     I[e + E_CHUNKS] += 1
     chunk_ready(F, I, s, t)
@@ -227,9 +227,10 @@ def step_end(F, I, g, t):
         I[e + E_PHASE] = I[e + E_PHASE] + 1 if I[e + E_PHASE] + 1 < I[H_BLOCK] else 0
     if I[e + E_ABORTS] > 0:
         drop_aborted(F, I, g, t)
-    if not paused:
+    if not paused and I[I[O_RINGS] + g * I[H_RING] + (I[e + E_STEP] & (I[H_RING] - 1))] >= 0:
         end_decodes(F, I, g, t)
-    end_prefills(F, I, g, t)
+    if I[e + E_FIRST_PREFILL] >= 0:
+        end_prefills(F, I, g, t)
     F[x + G_BOUNDARY] = F[x + G_START]
     I[e + E_STEPPING] = 0
     begin_step(F, I, g, t)
@@ -260,7 +261,7 @@ def end_decodes(F, I, g, t):
 
 @compiled
 def end_late(F, I, g, t):
-    """Streams whose end is seen late leave with a step of prompts alone, at no cost of their own."""
+    """Streams whose end is seen late leave with a step of prompts alone, free of charge."""
     o0 = I[O_STREAM]
     step = I[I[O_ENGINE] + g * NEI + E_STEP] + 1
     s = I[I[O_RINGS] + g * I[H_RING] + (step & (I[H_RING] - 1))]
@@ -349,7 +350,7 @@ def end_prefills(F, I, g, t):
             I[o + S_GEN] += 1
             join_lockstep(I, g, s)
             if I[o + S_DUE] == 0:
-                I[o + S_DUE] = chunk_tokens(I, s, 0, 0, I[o + S_TOKENS])
+                I[o + S_DUE] = next_chunk(I, s, 0, 0)
             if I[o + S_GEN] == I[o + S_DUE]:
                 token_sampled(F, I, g, s, t)
             else:
@@ -762,13 +763,15 @@ def begin_step(F, I, g, t):
     mixes = I[H_MIXES] != 0
     if idle:
         I[e + E_FULL] = 0
-    if not mixes and prompts_due(I, g):
+    asked = I[e + E_PARTIAL] >= 0 or I[e + E_WAITING] > 0
+    if asked and not mixes and prompts_due(I, g):
         preempted = plan_prompts(F, I, g, t, I[H_BUDGET], False, idle)
     alone = I[e + E_FIRST_PREFILL] >= 0
     if I[e + E_DECODING] > 0 and not alone:
         preempted = take_decode_blocks(F, I, g, t) or preempted
     decodes = 0 if alone else I[e + E_DECODING]
-    if mixes:
+    # the decodes may have sent streams back to the waiting
+    if mixes and (I[e + E_PARTIAL] >= 0 or I[e + E_WAITING] > 0):
         preempted = plan_prompts(F, I, g, t, I[H_BUDGET] - decodes, preempted, idle)
     I[e + E_GAUGE] = I[e + E_WAITING]  # num_requests_waiting is set once a step, after scheduling
     tokens = decodes

@@ -27,15 +27,47 @@ FIFO, WINDOW, EDF = range(len(CODEC_QUEUES))
 
 
 @compiled
+def own_ends(I, s):
+    """Where the chunk ends of stream s are: its utterance's, or those of a shared ramp."""
+    if I[H_RAMP_CHUNKS] > 0:
+        return I[O_ENDS] + s * I[H_RAMP_CHUNKS]
+    return I[O_ENDS] + I[I[O_UTT] + I[I[O_STREAM] + s * NSI + S_UTT] * NUI + U_ENDS]
+
+
+@compiled
 def chunk_tokens(I, s, index, sent, tokens):
     """Decode steps in chunk ``index`` of stream s, of which ``sent`` tokens are out already."""
     if I[H_OWN_CHUNKS] != 0:
-        w = I[O_UTT] + I[I[O_STREAM] + s * NSI + S_UTT] * NUI
-        return I[I[O_ENDS] + I[w + U_ENDS] + index] - sent
+        return I[own_ends(I, s) + index] - sent
     last = I[H_SCHED] - 1
     size = I[I[O_SCHEDULE] + (index if index < last else last)]
     left = tokens - sent
     return size if size < left else left
+
+
+@compiled
+def note_end(I, s, index, due):
+    """Shared ramp: the chunk has the size that the replica is at.
+
+    CosyVoice2 keeps the hop, which every chunk but the last of a stream makes longer, on the model
+    and never resets it (https://github.com/QwenAudio/CosyVoice/pull/1849).
+    """
+    o = I[O_STREAM] + s * NSI
+    e = I[O_ENGINE] + I[o + S_ENGINE] * NEI
+    if index > 0:
+        I[e + E_RAMP] += 1
+    last = I[H_SCHED] - 1
+    at = I[e + E_RAMP] if I[e + E_RAMP] < last else last
+    end = due + I[I[O_SCHEDULE] + at] + (I[H_PAD] if index == 0 else 0)
+    I[own_ends(I, s) + index] = end if end < I[o + S_TOKENS] else I[o + S_TOKENS]
+
+
+@compiled
+def next_chunk(I, s, index, due):
+    """The stream begins to fill chunk ``index`` after ``due`` tokens; returns its tokens."""
+    if I[H_RAMP_CHUNKS] > 0:
+        note_end(I, s, index, due)
+    return chunk_tokens(I, s, index, due, I[I[O_STREAM] + s * NSI + S_TOKENS])
 
 
 @compiled

@@ -27,6 +27,7 @@ class Codec:
         self.active = 0
         self.gather_at: float | None = None
         self.lag = 0.0
+        self.ramp = 0  # where the replica is in a shared ramp
         self.busy = 0.0
         self.batches_done = self.rows_done = 0
 
@@ -36,6 +37,24 @@ class Codec:
             return int(stream.ends[index]) - sent
         size = self.schedule[min(index, len(self.schedule) - 1)]
         return min(size, stream.tokens - sent)
+
+    def next_chunk(self, stream: Stream, index: int, due: int) -> int:
+        """The stream begins to fill chunk ``index`` after ``due`` tokens; returns its tokens.
+
+        In a shared ramp its size is what the replica is at: CosyVoice2 keeps the hop, which every
+        chunk but the last of a stream makes longer, on the model and never resets it
+        (https://github.com/QwenAudio/CosyVoice/pull/1849).
+        """
+        spec = self.engine.spec
+        if spec.shared_ramp and self.world.tape.ends is None:
+            if index > 0:
+                self.ramp += 1
+            else:
+                stream.ends = []
+            size = self.schedule[min(self.ramp, len(self.schedule) - 1)]
+            size += spec.pad if index == 0 else 0
+            stream.ends.append(min(due + size, stream.tokens))
+        return self.chunk_tokens(stream, index, due)
 
     def chunk_ready(self, stream: Stream) -> None:
         """The decoder has filled a chunk of this stream."""

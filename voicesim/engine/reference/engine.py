@@ -458,14 +458,14 @@ class Engine:
         stream.generated += 1
         stream.state = at.DECODING
         if stream.due == 0:
-            stream.due = self.codec.chunk_tokens(stream, 0, 0)
+            stream.due = self.codec.next_chunk(stream, 0, 0)
         if stream.generated == stream.due:
             self.chunk_full(stream)
 
     def chunk_full(self, stream: Stream) -> None:
         """A chunk's worth of tokens is there, and perhaps the whole utterance."""
         if stream.due < stream.tokens:
-            stream.due += self.codec.chunk_tokens(stream, stream.ready + 1, stream.due)
+            stream.due += self.codec.next_chunk(stream, stream.ready + 1, stream.due)
         elif self.spec.overlap:
             stream.state = at.ZOMBIE  # its end is seen one step late
         else:

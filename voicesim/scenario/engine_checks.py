@@ -1,0 +1,40 @@
+"""Knobs of an engine that its kind, or the scenario, makes no use of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .cluster import KEEPS_OWN, KNOBS_OF, Engine, Pool
+from .dialogue import Dialogue
+from .errors import Path
+from .workload import Workload
+
+
+def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
+    """(path, sentence) for every knob that is given although no variant's engine uses it."""
+    engines: dict[str, list[tuple[Any, Engine]]] = {}
+    for s in scenarios:
+        pools = s.cluster.pools if isinstance(s.cluster.pools, dict) else {}
+        for name, pool in pools.items():
+            read = isinstance(pool, Pool) and isinstance(pool.engine, Engine)
+            if read and isinstance(pool.engine.kind, str):
+                engines.setdefault(name, []).append((s.workload, pool.engine))
+    for name, found in engines.items():
+        at: Path = ("cluster", "pools", name, "engine")
+        given = {knob for _, engine in found for knob in engine.model_fields_set}
+        kinds = {engine.kind for _, engine in found}
+        for knob, users in KNOBS_OF.items():
+            if knob in given and kinds.isdisjoint(users):
+                text = f"never used: only {' and '.join(users)} have it; kind is"
+                yield (*at, knob), f"{text} {' or '.join(sorted(kinds))}"
+        whole = [w for w, _ in found if isinstance(w, Workload | Dialogue)]
+        calls = [w for w in whole if isinstance(w, Workload)]
+        if len(whole) < len(found):
+            continue
+        if "idle_timeout" in given and all(w.left_open == 0 for w in calls):
+            yield (*at, "idle_timeout"), "never used: workload.left_open is 0"
+        off = any(engine.prefix_caching is False for _, engine in found)
+        alike = all(w.utterance.shared_prefix == 0 for w in calls) and len(calls) == len(found)
+        if off and alike and kinds.isdisjoint(KEEPS_OWN):
+            yield (*at, "prefix_caching"), "never used: workload.utterance.shared_prefix is 0"
