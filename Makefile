@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint bench tutorial pages validate-real clean
+.PHONY: run test lint bench tutorial pages docs docs-test validate-real clean
 
 run: .venv/run
 	$(BIN)/voicesim run scenarios/holiday_peak.yaml
@@ -22,9 +22,17 @@ tutorial: .venv/dev
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace \
 		--ExecutePreprocessor.record_timing=False docs/tutorial.ipynb
 
-# docs/cli.md and the table of metrics, from the program
+# docs/reference/cli.md and the table of metrics, from the program
 pages: .venv/dev
 	$(BIN)/python benchmarks/pages.py
+
+# docs/ as a site in site/; a warning is an error
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# every command and snippet of README.md and docs/ as it stands, nothing shortened (minutes)
+docs-test: .venv/dev
+	VOICESIM_DOCS=1 $(BIN)/python -m pytest tests/docs
 
 # opt-in: installs a real engine into .venv-vllm and measures it for some minutes
 validate-real: .venv/dev
@@ -41,5 +49,9 @@ validate-real: .venv/dev
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ .venv/run
 
+.venv/docs: .venv/bin/python pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@ .venv/run
+
 clean:
-	rm -rf .venv .venv-vllm runs
+	rm -rf .venv .venv-vllm runs site

@@ -3,7 +3,7 @@
     python benchmarks/accuracy.py [--json FILE] [--profiles | --shipped] [--workers N] [NAME ...]
 
 Recomputes every ladder of calibration/measured/ladders (or those named), prints a table, and
-writes docs/accuracy.md (all ladders only).  --profiles also writes calibration/profiles;
+writes docs/concepts/accuracy.md (all ladders only).  --profiles also writes calibration/profiles;
 --shipped fits nothing and takes them as they are (seconds instead of minutes).  Exit code 1 if a
 shipped profile is not what its figures give.
 """
@@ -29,7 +29,7 @@ from voicesim.files import write_whole
 HOME = Path(__file__).resolve().parents[1]
 MEASURED = HOME / "calibration" / "measured"
 PROFILES = HOME / "calibration" / "profiles"
-PAGE = HOME / "docs" / "accuracy.md"
+PAGE = HOME / "docs" / "concepts" / "accuracy.md"
 
 
 def one(file: Path, shipped: bool) -> tuple[str, Profile]:

@@ -1,6 +1,6 @@
 """Write what docs/ says of the program from the program itself: ``python benchmarks/pages.py``.
 
-docs/cli.md whole, and the table of metrics in docs/results.md.  A test holds both to this.
+docs/reference/cli.md whole, and the table of metrics in results.md there.  A test holds both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from voicesim.metrics import glossary
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "reference"
 TABLE = re.compile(r"\| metric \| unit \| meaning \|\n(\|.*\n)+")
 
 

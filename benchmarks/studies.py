@@ -1,4 +1,4 @@
-"""Play the studies under scenarios/studies and write docs/claims.md with their figures.
+"""Play the studies under scenarios/studies and write docs/concepts/claims.md with their figures.
 
 Each study file begins with a paragraph that says what it shows and the command that shows it; the
 page takes the paragraph from there, the numbers and the figure from the runs.
@@ -18,7 +18,7 @@ from voicesim.report.compare_figure import png
 
 ROOT = Path(__file__).parents[1]
 STUDIES = ROOT / "scenarios" / "studies"
-PAGE = ROOT / "docs" / "claims.md"
+PAGE = ROOT / "docs" / "concepts" / "claims.md"
 ORDER = (
     "refuse_or_spread", "ceiling", "half_used_gpu", "long_prompt", "chunk_size", "first_chunk",
     "vocoder_window", "concurrency_not_qps", "talkers", "cache_hits",
@@ -31,6 +31,8 @@ under the same callers, with 95 % intervals. Blue: better than the first variant
 the paired differences, which are narrower than the intervals of either. Every run on the H100 goes
 beyond what its profile was measured at (48 streams, prompts of 22 tokens); `voicesim run` says so.
 The files are under `scenarios/studies/`, made to be copied.
+
+<!-- test: each: --set horizon=40s --set warmup=5s --first 2 --max-replications 2 -->
 """
 
 
@@ -63,7 +65,7 @@ def section(name: str, answer: Comparison, metrics: list[str]) -> str:
     title = answer.file.variants[answer.settings.baseline].title
     return "\n".join(
         [f"## {title}", "", text, "", f"    {command}", "", *rows, "",
-         f"![{title}: mean and interval of each variant](studies/{name}.png)", ""]
+         f"![{title}: mean and interval of each variant](../images/studies/{name}.png)", ""]
     )  # fmt: skip
 
 
@@ -84,7 +86,7 @@ def main() -> None:
             workers=options.workers, out=ROOT / "runs" / f"{name}-compare",
         )  # fmt: skip
         kept[name] = section(name, answer, metrics)
-        write_whole(ROOT / "docs" / "studies" / f"{name}.png", png(answer))
+        write_whole(ROOT / "docs" / "images" / "studies" / f"{name}.png", png(answer))
         print(f"{name}: done", flush=True)
     body = "".join(f"<!-- {name} -->\n{kept[name].rstrip()}\n\n" for name in ORDER if name in kept)
     page = HEAD.format(n=options.replications) + "\n" + body

@@ -2,7 +2,7 @@
 
 The commands as functions: ``voicesim.run``, ``replay``, ``compare``, ``plan``, ``sweep``,
 ``tornado``, ``gate``, ``alarms``, ``calibrate``, ``ladder``, ``validate``, ``runs``, and ``load``
-for a finished folder (docs/api.md).
+for a finished folder (docs/reference/python.md).
 They are imported when first used, so that ``import voicesim`` and ``voicesim --help`` are
 immediate.
 """

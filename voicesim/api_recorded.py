@@ -98,11 +98,11 @@ def validate(
     """Replay a measured run on a profile, as ``voicesim validate``.
 
     trace: measured tokens, chunks or requests; sessions: send times of a token trace.  chunk to
-    concurrency: what the file does not say (docs/ladder.md); codec_window in seconds, or with a
-    unit.  seeds: replays of each run.  buffer: tokens that the player gathers.  json: a file for
-    the numbers.  table: a row per setting, as in that file.  summary: a row per setting and
-    metric: measured, predicted, their extremes, error (a share of the measured), spread of the
-    measured runs.  Raises Error.
+    concurrency: what the file does not say (docs/howto/validate.md); codec_window in seconds, or
+    with a unit.  seeds: replays of each run.  buffer: tokens that the player gathers.  json: a
+    file for the numbers.  table: a row per setting, as in that file.  summary: a row per setting
+    and metric: measured, predicted, their extremes, error (a share of the measured), spread of
+    the measured runs.  Raises Error.
     """
     path = Path(trace)
     with said(None), Progress(not progress) as bar:

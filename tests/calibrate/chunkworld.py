@@ -85,7 +85,7 @@ def table(r: SimpleNamespace, tape: Tape, run: str) -> pd.DataFrame:
 
 
 def write_csv(chunks: pd.DataFrame, path: Path, *without: str) -> None:
-    """The chunk CSV of docs/files.md, less some columns."""
+    """The chunk CSV of docs/reference/files.md, less some columns."""
     columns = {
         "run_id": chunks["run"],
         "stream_id": chunks["request"],

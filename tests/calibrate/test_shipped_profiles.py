@@ -109,13 +109,13 @@ def test_a_ladders_command_gives_the_shipped_file_byte_for_byte(name, tmp_path):
 
 
 def test_the_page_says_what_the_profiles_say():
-    """docs/accuracy.md is what the shipped profiles give, word for word."""
+    """docs/concepts/accuracy.md is what the shipped profiles give, word for word."""
     found = []
     for name in LADDERS:
         of = read_ladder(HERE / "measured" / "ladders" / f"{name}.csv")
         found += rows(of, load_profile(HERE / "profiles" / f"{name}.yaml"))
     text = page(found, dropped(HERE / "measured" / "ladders_not_taken.csv"))
-    assert text == (HERE.parent / "docs" / "accuracy.md").read_text()
+    assert text == (HERE.parent / "docs" / "concepts" / "accuracy.md").read_text()
     assert "not explained" not in text
 
 

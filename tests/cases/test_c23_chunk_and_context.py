@@ -127,7 +127,7 @@ def pareto(card: int = 1, chunk: float = SHORT) -> pd.DataFrame:
 
 def test_accuracy_is_bought_with_delay_and_streams():
     """No row is better in everything; beyond about 0.7 s there is little left to buy.  (The rows
-    stand in docs/model.md.)"""
+    stand in docs/reference/model.md.)"""
     rows = pareto()
     assert list(rows.streams) == [265, 240, 216, 181, 136]
     assert list(rows.delay_s.round(2)) == [0.20, 0.49, 0.81, 1.45, 2.74]

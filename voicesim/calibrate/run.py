@@ -147,7 +147,7 @@ def step_samples(measured: list[Measured], of_chunks: pd.DataFrame | None) -> pd
         message = "holds no step times: nothing to fit a step cost to"
     raise CalibrationError(
         measured[0].file, None, f"{message}; a step CSV, an arrival trace or vllm bench serve "
-        "--save-detailed would tell it (docs/files.md)",
+        "--save-detailed would tell it (docs/reference/files.md)",
     )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ def calibrate(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE...]", help="Measurements (docs/files.md); none: a roofline of --prior."
+            metavar="[FILE...]",
+            help="Measurements (docs/reference/files.md); none: a roofline of --prior.",
         ),
     ] = None,
     output: Annotated[
@@ -241,7 +242,9 @@ def validate(
     ],
     trace: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="Measured tokens, chunks or requests (docs/files.md)."),
+        typer.Argument(
+            metavar="FILE", help="Measured tokens, chunks or requests (docs/reference/files.md)."
+        ),
     ],
     sessions: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Send times of a token trace (CSV).")

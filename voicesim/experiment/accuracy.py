@@ -118,7 +118,7 @@ def dropped(file: Path) -> list[dict[str, str]]:
 
 
 def page(found: Sequence[dict[str, Any]], left_out: Sequence[dict[str, str]]) -> str:
-    """docs/accuracy.md."""
+    """docs/concepts/accuracy.md."""
     names = list(dict.fromkeys(r["ladder"] for r in found))
     tested = [n for n in names if any(r["held_out"] for r in found if r["ladder"] == n)]
     lines = [

@@ -228,7 +228,7 @@ def listing(root: Path) -> list[dict[str, Any]]:
 
 def replications(folder: Path) -> pd.DataFrame:
     """replications.parquet of a finished run, comparison or gate: a row per variant and
-    replication (docs/results.md).  Raises ExperimentError."""
+    replication (docs/reference/results.md).  Raises ExperimentError."""
     first = studies(folder)[0]
     if not first.complete:
         raise ExperimentError(f"{folder}: is of an interrupted {first.kind}; let it finish")

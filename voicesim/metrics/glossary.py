@@ -1,6 +1,6 @@
 """What the numbers of a run mean: the one place that says so.
 
-``voicesim explain`` and the table of docs/results.md are made of it.
+``voicesim explain`` and the table of docs/reference/results.md are made of it.
 """
 
 from typing import NamedTuple

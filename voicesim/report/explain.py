@@ -104,7 +104,7 @@ def _metric(name: str, of: Meaning) -> Told:
     example = f"summary.json: variants.<name>.{path}.mean"
     key = Key(path, of.text, "mean and 95 % interval, null: not measured", unit=of.unit,
               example=example)  # fmt: skip
-    return Told("metric", key, "summary.json of a run (docs/results.md)")
+    return Told("metric", key, "summary.json of a run (docs/reference/results.md)")
 
 
 def everything() -> list[Told]:

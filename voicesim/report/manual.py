@@ -1,4 +1,4 @@
-"""docs/cli.md, made of the commands themselves (``python benchmarks/pages.py`` writes it)."""
+"""docs/reference/cli.md, made of the commands themselves (``python benchmarks/pages.py`` writes it)."""
 
 from __future__ import annotations
 

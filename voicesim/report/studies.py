@@ -22,7 +22,7 @@ from voicesim.simulation import ModelError
 
 DONE, NO, WRONG, STOPPED = 0, 1, 2, 130
 """Exit codes: done; the answer is no (or workers, or the endpoint, were lost); the input is wrong;
-interrupted.  ``voicesim --help`` and docs/cli.md say so."""
+interrupted.  ``voicesim --help`` and docs/reference/cli.md say so."""
 
 SAID = (ScenarioErrors, ExperimentError, CalibrationError, FolderError)
 """Errors that name the file they are about."""

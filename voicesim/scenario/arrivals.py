@@ -248,7 +248,7 @@ class Trace(Arrivals):
     kind: Literal["trace"] = Field(default="trace", description="Recorded arrivals.")
     file: str = Field(
         description="CSV with a column t_s (s, in order) and, if wanted, session, tokens or "
-        "audio_s, prompt_tokens, think_s (docs/replay.md); beside the scenario, or in the "
+        "audio_s, prompt_tokens, think_s (docs/howto/replay.md); beside the scenario, or in the "
         "working directory or the repository."
     )
     speed: Positive = Field(

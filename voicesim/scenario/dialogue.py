@@ -314,7 +314,7 @@ class Dialogue(Talk):
     preset: PresetName = Field(
         default="service",
         description="Kind of conversation that gives what is left out: service, task or "
-        "companion (docs/dialogue.md has the numbers and their sources); default service.",
+        "companion (docs/howto/dialogue.md has the numbers and their sources); default service.",
     )
     budget: Budget | None = Field(
         default=None, description="Latency budget of the callers of no tenant; default none."

@@ -64,7 +64,7 @@ CONVERSATIONS: dict[str, dict[str, Any]] = {
     },
 }
 """Kinds of conversation, as a scenario writes them; the source of each number is in
-docs/dialogue.md.
+docs/howto/dialogue.md.
 
 service: a phone agent's call.  task: many short turns (bookings, forms).  companion: free talk.
 """

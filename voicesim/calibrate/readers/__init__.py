@@ -1,7 +1,7 @@
 """Which reader a file needs, by what it holds.
 
 A format is a module with ``NAME``, ``sniff(head) -> bool`` and ``read(path) -> Measured``; to add
-one, write it and put it into FORMATS (and into docs/files.md).
+one, write it and put it into FORMATS (and into docs/reference/files.md).
 """
 
 from pathlib import Path

@@ -1,5 +1,5 @@
 """Calls as a scenario plays them (``arrivals: {kind: trace}``), and as ``voicesim replay`` writes
-them: t_s, session, audio_s, prompt_tokens, think_s, one row per utterance (docs/replay.md).
+them: t_s, session, audio_s, prompt_tokens, think_s, one row per utterance (docs/howto/replay.md).
 
 Only t_s must be there; a cell of the others may be the word unknown.
 """
