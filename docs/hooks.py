@@ -13,7 +13,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 from scenario_keys import scenario_keys  # noqa: E402
 
 from voicesim import API  # noqa: E402
-from voicesim.scenario.loader import json_schema  # noqa: E402
+from voicesim.scenario.editor import json_schema  # noqa: E402
 
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 ABOVE = """\

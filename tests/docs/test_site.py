@@ -10,7 +10,7 @@ import yaml
 
 from tests.docs.blocks import ROOT
 from voicesim.engine.profile import CodecCost, DecodeCost, Memory, Profile, Range, Sharing
-from voicesim.scenario.loader import json_schema
+from voicesim.scenario.editor import json_schema
 
 DOCS = ROOT / "docs"
 AWAITED: set[str] = set()

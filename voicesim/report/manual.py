@@ -1,4 +1,4 @@
-"""docs/reference/cli.md, made of the commands themselves (``python benchmarks/pages.py`` writes it)."""
+"""The page of commands, made of the commands themselves (``python benchmarks/pages.py``)."""
 
 from __future__ import annotations
 
