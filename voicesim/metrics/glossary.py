@@ -74,7 +74,7 @@ METRICS: dict[str, Meaning] = {
     "alarm_fired_s.RULE": Meaning(
         "s",
         "when each rule of `alarms:` first fired after the warm-up, scraped and evaluated in every "
-        "bin (`docs/alarms.md`); a rule with a name is `METRIC: NAME`",
+        "bin (`docs/howto/alarms.md`); a rule with a name is `METRIC: NAME`",
     ),
     "preemptions": Meaning("count", "streams thrown out of the KV cache"),
     "gpu_cost": Meaning("money", "cards × price × horizon; null without a price"),

@@ -13,7 +13,7 @@ SOURCES: dict[str, str] = {
     "engine.scheduling": f"vLLM's --async-scheduling, {VLLM}; default the profile's",
     "engine.capture_sizes": "vLLM's cudagraph_capture_sizes, "
     "https://docs.vllm.ai/en/stable/design/cuda_graphs/; default the profile's",
-    "engine.profile": "measured or published step times (docs/accuracy.md)",
+    "engine.profile": "measured or published step times (docs/concepts/accuracy.md)",
     "engine.model": CATALOGUE,
     "gpus.NAME.preset": CATALOGUE,
     "gpus.NAME.price": CATALOGUE,
