@@ -1,6 +1,7 @@
 """Write what docs/ says of the program from the program itself: ``python benchmarks/pages.py``.
 
-docs/cli.md whole, and the table of metrics in docs/results.md.  A test holds both to this.
+docs/cli.md whole, and the tables of metrics in docs/results.md and docs/ledger.md.  A test holds
+them to this.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from pathlib import Path
 
 from voicesim.metrics import glossary
+from voicesim.metrics.dialogue_glossary import DIALOGUES
 
 DOCS = Path(__file__).parents[1] / "docs"
 TABLE = re.compile(r"\| metric \| unit \| meaning \|\n(\|.*\n)+")
@@ -19,10 +21,13 @@ def pages() -> dict[Path, str]:
     from voicesim.report.manual import manual
 
     results = DOCS / "results.md"
+    ledger = DOCS / "ledger.md"
     table = glossary.table() + "\n"
+    dialogues = glossary.table(DIALOGUES) + "\n"
     return {
         DOCS / "cli.md": manual(),
         results: TABLE.sub(lambda _: table, results.read_text(encoding="utf-8"), count=1),
+        ledger: TABLE.sub(lambda _: dialogues, ledger.read_text(encoding="utf-8"), count=1),
     }
 
 
