@@ -1,6 +1,7 @@
 """Write what docs/ says of the program from the program itself: ``python benchmarks/pages.py``.
 
-docs/reference/cli.md whole, and the table of metrics in results.md there.  A test holds both.
+docs/reference/cli.md whole, and the tables of metrics in results.md and ledger.md there.  A test
+holds them to this.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from pathlib import Path
 
 from voicesim.metrics import glossary
+from voicesim.metrics.dialogue_glossary import DIALOGUES
 
 DOCS = Path(__file__).parents[1] / "docs" / "reference"
 TABLE = re.compile(r"\| metric \| unit \| meaning \|\n(\|.*\n)+")
@@ -19,10 +21,13 @@ def pages() -> dict[Path, str]:
     from voicesim.report.manual import manual
 
     results = DOCS / "results.md"
+    ledger = DOCS / "ledger.md"
     table = glossary.table() + "\n"
+    dialogues = glossary.table(DIALOGUES) + "\n"
     return {
         DOCS / "cli.md": manual(),
         results: TABLE.sub(lambda _: table, results.read_text(encoding="utf-8"), count=1),
+        ledger: TABLE.sub(lambda _: dialogues, ledger.read_text(encoding="utf-8"), count=1),
     }
 
 

@@ -35,7 +35,7 @@ def test_the_shipped_stages_are_what_1_and_16_clients_give():
 
 
 def test_a_whole_turn_at_loads_that_were_not_fitted(found):
-    """The bar is 12 %.  docs/ledger.md says why 64 clients stand on its edge."""
+    """The bar is 12 %.  docs/reference/ledger.md says why 64 clients stand on its edge."""
     errors = found.loc[WHOLE, "error"]
     assert errors.loc[[4, 8, 32]].abs().max() < 0.12
     assert errors.loc[64] == pytest.approx(-0.12, abs=0.005)

@@ -35,7 +35,7 @@ def asking(line):
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("voicesim expl", ["explain"]),
+        ("voicesim expla", ["explain"]),
         ("voicesim run ", ["deep/", "runs/", "small.yaml"]),
         ("voicesim check sm", ["small.yaml"]),
         ("voicesim check ./sm", ["./small.yaml"]),

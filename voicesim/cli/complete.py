@@ -56,9 +56,11 @@ def varied(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def metrics(incomplete: str) -> list[str]:
     """Metrics of a run."""
-    from voicesim.metrics.glossary import METRICS
+    from voicesim.metrics.dialogue_glossary import named
+    from voicesim.metrics.glossary import ANY, METRICS
 
-    return _fitting((name for name in METRICS if "RULE" not in name), incomplete)
+    names = (n for n in METRICS | named() if not {*n.split(".")} & {*ANY})
+    return _fitting(names, incomplete)
 
 
 def explained(incomplete: str) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from voicesim.metrics.dialogue_run import PARTS
 from voicesim.metrics.summary import flat as flat
 from voicesim.report import words
 
@@ -81,6 +82,24 @@ METRICS: dict[str, Metric] = {
     "busy_share.host": _share("host busy", 0),
     "busy_share.codec": _share("codec busy", 0),
 }
+
+DIALOGUES: dict[str, Metric] = {
+    "clean_turn_share": _share("CLEAN share of turns", 1),
+    "stalled_turn_share": _share("turns with an audible stall", -1),
+    "waste.audio_share": _share("speech never heard", -1),
+    "waste.audio_s": _moment("speech never heard"),
+    "waste.llm_tokens": _count("LLM tokens never heard", -1),
+    "talk.cut_offs": _count("pauses taken for the end", -1),
+    "talk.stop_p95_s": _seconds("silent after an interruption, p95", -1),
+    "talk.overtalk_s": _moment("time in which both speak"),
+    "cost.per_call": Metric("cost per call", -1, 0.0, words.money),
+    "cost.per_clean_minute": Metric("cost per CLEAN minute", -1, 0.0, words.money),
+    "cost.total": Metric("cost", -1, 0.0, words.money),
+    "cost.waste": Metric("cost of what nobody heard", -1, 0.0, words.money),
+    **{f"ledger.{part}_p95_s": _seconds(f"{part} p95", -1) for part in PARTS if part != "total"},
+}
+"""What a dialogue has besides."""
+METRICS |= DIALOGUES
 
 COSTS = ("refused", "ttfa_p95_s", "gpu_cost")
 """What a variant costs, always shown beside what was asked for."""

@@ -3,6 +3,7 @@
 ``voicesim explain`` and the table of docs/reference/results.md are made of it.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -85,8 +86,15 @@ METRICS: dict[str, Meaning] = {
 """By the dotted names of summary.json; RULE stands for any."""
 
 
-def table() -> str:
-    """The metrics as a Markdown table."""
-    rows = [f"| {name.replace('RULE', '<rule>')} | {m.unit} | {m.text} |"
-            for name, m in METRICS.items()]  # fmt: skip
+ANY = ("RULE", "SEGMENT", "STAGE", "TENANT")
+"""Parts of a name that stand for any."""
+
+
+def table(metrics: Mapping[str, Meaning] = METRICS) -> str:
+    """Metrics as a Markdown table."""
+    rows = []
+    for name, m in metrics.items():
+        for any_of in ANY:
+            name = name.replace(any_of, f"<{any_of.lower()}>")
+        rows.append(f"| {name} | {m.unit} | {m.text} |")
     return "\n".join(["| metric | unit | meaning |", "|---|---|---|", *rows])

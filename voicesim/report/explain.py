@@ -17,7 +17,8 @@ from voicesim.calibrate.fields import CLOSED, FIELDS, QUANTITY
 from voicesim.engine.profile import Profile
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.files import write_json
-from voicesim.metrics.glossary import METRICS, Meaning
+from voicesim.metrics.dialogue_glossary import named
+from voicesim.metrics.glossary import ANY, METRICS, Meaning
 from voicesim.report.studies import DONE, attempt, hand_over, print_json
 from voicesim.scenario.editor import json_schema
 from voicesim.scenario.keys import NAME, Key, found, keys_of, nearest, scenario_keys
@@ -100,7 +101,7 @@ def _unit(path: str) -> str:
 
 
 def _metric(name: str, of: Meaning) -> Told:
-    path = name.replace("RULE", NAME)
+    path = ".".join(NAME if each in ANY else each for each in name.split("."))
     example = f"summary.json: variants.<name>.{path}.mean"
     key = Key(path, of.text, "mean and 95 % interval, null: not measured", unit=of.unit,
               example=example)  # fmt: skip
@@ -112,7 +113,7 @@ def everything() -> list[Told]:
     told = [Told("scenario", k, source_of(k.path, k.default is not None)) for k in scenario_keys()]
     told += [Told("profile", k, "the profile; `origin` says how each was got")
              for k in profile_keys()]  # fmt: skip
-    return told + [_metric(name, of) for name, of in METRICS.items()]
+    return told + [_metric(name, of) for name, of in (METRICS | named()).items()]
 
 
 def lookup(asked: str) -> list[Told]:
