@@ -1,4 +1,4 @@
-"""SGLang's, TensorRT-LLM's and decode-first scheduling, step by step, against traces worked by hand.
+"""SGLang, TensorRT-LLM and decode first, step by step, against traces worked by hand.
 
 Sources: SGLang managers/schedule_policy.py, schedule_batch.py, scheduler.py
 (https://github.com/sgl-project/sglang); TensorRT-LLM batch_manager/capacityScheduler.cpp
@@ -44,8 +44,8 @@ def test_sglang_goes_on_with_a_long_prompt_before_all_decodes():
 def test_sglang_reserves_the_prompt_the_declared_and_a_share_of_the_running():
     """Each declares 10.  40 tokens of KV, prompts of 8.  A: 8 + 10 < 40.  B, in the same batch:
     18 < 40 - 8 - 10 = 22.  C: 18 < 40 - 16 - 20 = 4 is false, and is not looked at again before
-    the batch shrinks.  0-26: A 8 + B 8.  26-38: both (A2, B2: B's end), 38-49: A3 (the batch is seen
-    to be smaller).  At 49 free = 40 - 10 = 30, of A's 7 to come ratio 0.7 less two decays is held:
+    the batch shrinks.  0-26: A 8 + B 8.  26-38: both (A2, B2: B's end), 38-49: A3 (the batch is
+    smaller).  At 49 free = 40 - 10 = 30, of A's 7 to come ratio 0.7 less two decays is held:
     18 < 30 - 4.9: C 8, 49-67 (C1), A pauses.  67-79: A4, C2 (their ends)."""
     three = [(0, 8, 4), (0, 8, 2), (0, 8, 2)]
     r = played(LINE, three, kind=SGLANG, block_size=1, blocks=40, max_new=10)
@@ -56,7 +56,7 @@ def test_sglang_reserves_the_prompt_the_declared_and_a_share_of_the_running():
 
 
 def test_sglang_sends_back_who_has_fewest_tokens_then_the_longest_prompt():
-    """Ratio 0.007.  A (prompt 4), B (prompt 6, comes at 5) declare 10 and take them; 27 tokens of KV.
+    """Ratio 0.007, 27 tokens of KV.  A (prompt 4) and B (prompt 6, at 5) take the 10 they declare.
     0-14: A 4.  At 14 A holds 4 and 0.007 of its 9 to come: 6 + 10 < 23 - 0.06.  14-30: B 6, A
     pauses.  Two a step of 12 ms: the 17 free tokens last 8 steps, to 126 (9 tokens each, KV 12 and
     14).  Then one token is free and two are wanted: both have 9, so the longer prompt, B, is sent
@@ -125,7 +125,7 @@ def test_max_utilization_pauses_the_last_started():
 
 
 def test_tensorrt_takes_a_prompts_blocks_at_once():
-    """4 blocks of 4, 5 tokens a step.  0-15: A 4 + B 1; B, of 12, has 3 blocks at once, so at 15 A's
+    """4 blocks of 4, 5 tokens a step.  0-15: A 4 + B 1; B, of 12, has 3 blocks at once: at 15 A's
     5th token finds none and the last started, B, is paused.  vLLM gives B a block at a time: at 15
     one is left for each, and at 30 A is gone."""
     two = [(0, 4, 2), (0, 12, 1)]
