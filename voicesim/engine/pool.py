@@ -81,12 +81,11 @@ class Pool:
         timers = 2 if spec.left_open > 0.0 else 1  # a stream that ends may set: think, idle timeout
         margin = ROOM_CHECK * (timers * spec.max_num_seqs + cap + 8)
         utterances = len(tape.tokens)
-        slots = 2 * margin + min(utterances, 1 << 13)
         self._chunks = 0  # chunk ends noted per stream, where the ramp is shared
         if spec.shared_ramp and tape.ends is None:
             self._chunks = -(-max(spec.max_new, int(tape.tokens.max())) // min(spec.schedule))
         self._rows = {
-            "slots": slots,
+            "slots": 2 * margin + min(utterances, 1 << 13),
             "engines": spec.engines,
             "rings": spec.engines * ring,
             "needs": spec.engines * spec.block_size,
@@ -103,7 +102,7 @@ class Pool:
             "noise": 4096,
             "jitter": 4096,
             "chunks": (2 * margin + 4 * utterances) if spec.record_chunks else 0,
-            "ends": slots * self._chunks if tape.ends is None else len(tape.ends[1]),
+            "ends": 0 if tape.ends is None else len(tape.ends[1]),
             "outbox": spec.max_num_seqs + workers * cap + 8 if spec.stage else 0,
         }
         self.I = np.zeros(at.N_INT_HEADER, np.int64)
@@ -118,6 +117,8 @@ class Pool:
 
     def _allocate(self, rows: dict[str, int]) -> None:
         """(Re)build both arenas with these capacities, keeping what they hold."""
+        if self._chunks:
+            rows["ends"] = rows["slots"] * self._chunks
         self.I = self._resized(self.I, _INT, at.N_INT_HEADER, rows, True)
         self.F = self._resized(self.F, _FLOAT, at.N_FLOAT_HEADER, rows, False)
         self._rows = rows
@@ -261,8 +262,6 @@ class Pool:
         slots, utterances = rows["slots"], rows["utterances"]
         if I[at.H_FREE_SLOTS] < margin:
             rows["slots"] = 2 * slots + margin
-            if self._chunks:
-                rows["ends"] = rows["slots"] * self._chunks
         if I[at.H_HEAP] + margin > rows["heap"]:
             rows["heap"] = 2 * rows["heap"] + margin
         if self.spec.record_chunks and I[at.H_NCHUNKS] + margin > rows["chunks"]:
