@@ -39,18 +39,21 @@ from voicesim.experiment.sweep import sweep as swept
 from voicesim.experiment.table import print_comparison
 from voicesim.experiment.tornado import Tornado
 from voicesim.experiment.tornado import tornado as blown
-from voicesim.files import write_whole
 from voicesim.metrics.summary import summary_table
 from voicesim.progress import Progress
 from voicesim.report import alarms as alarm_report
 from voicesim.report import compare_figure, loaded, studies, sweep_figure, tornado_figure
 from voicesim.report import figure as peak
 from voicesim.report import ladder as climbing
+from voicesim.report import sweep as sweep_report
+from voicesim.report import tornado as tornado_report
 from voicesim.report.alarms_figure import draw as alarm_figure
 from voicesim.report.calibrate import calibrated
+from voicesim.report.compare import tell_comparison
 from voicesim.report.dialogue_figure import draw as waterfall
+from voicesim.report.gate import tell_gate
 from voicesim.report.ladder_figure import draw as ladder_figure
-from voicesim.report.plan import print_plan, teller
+from voicesim.report.plan import print_plan, tell_plan, teller
 from voicesim.report.run import How, play, show
 from voicesim.report.sides import print_gate
 from voicesim.report.sweep import print_sweep
@@ -169,7 +172,7 @@ def compare(
             budget, workers, backend, address, out, bar.show,
         )  # fmt: skip
         if out is not None:
-            write_whole(Path(out) / "compare.png", compare_figure.png(found))
+            tell_comparison(found, Path(out))
     return Answer(
         found,
         found.differences,
@@ -194,6 +197,8 @@ def gate(
     """
     with said(None), Progress(not progress) as bar:
         found = gated(baseline, scenario, candidate, progress=bar.show, **_lists(asked))
+        if asked.get("out") is not None:
+            tell_gate(found, Path(asked["out"]))
     table = found.table
     return Answer(
         found,
@@ -231,6 +236,8 @@ def plan(
             _read(file, sets, seed), many(slo), many(vary), variant, confidence, max_replications,
             workers, backend, address, out, bar.show, teller(bar),
         )  # fmt: skip
+    if out is not None:
+        tell_plan(found, Path(out))
     table, data = found.table, found.as_dict()
     return Answer(
         found,
@@ -259,8 +266,8 @@ def sweep(
     with said(file), Progress(not progress) as bar:
         read = _read(file, sets, seed)
         found = swept(read, many(vary), progress=bar.show, **_lists(asked))
-        for metric in found.metrics if asked.get("out") is not None else ():
-            sweep_figure.draw_sweep(found, metric, Path(asked["out"]) / f"{metric}.png")
+        if asked.get("out") is not None:
+            sweep_report.draw_and_tell(found, Path(asked["out"]))
     return Answer(
         found,
         found.runs,
@@ -292,8 +299,7 @@ def tornado(
         read = _read(file, sets, seed)
         found = blown(read, many(vary), share, progress=bar.show, **_lists(asked))
         if asked.get("out") is not None:
-            picture = Path(asked["out"]) / "tornado.png"
-            tornado_figure.draw_tornado(found, verdict(found)[0], picture)
+            tornado_report.draw_and_tell(found, Path(asked["out"]))
     return Answer(
         found,
         found.runs,

@@ -15,7 +15,7 @@ SUMMARY_SCHEMA = "voicesim-summary/1"
 TABLES = ("sessions", "streams", "chunks", "units")
 FILES = (
     "summary.json", "scenario.yaml", "series.parquet", "replications.parquet", "peak.png",
-    "waterfall.png", "turns.parquet",
+    "waterfall.png", "turns.parquet", "report.html",
 )  # fmt: skip
 
 

@@ -26,7 +26,9 @@ from voicesim.metrics import (
 )
 from voicesim.metrics import summary as metrics
 from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
+from voicesim.metrics.dialogue_exhibits import exhibits_of
 from voicesim.metrics.dialogue_terms import terms
+from voicesim.metrics.exhibits import Exhibit, exhibit, keeps_chunks
 from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile
 from voicesim.session.build import dialogue_spec
@@ -48,6 +50,7 @@ class Outcome:
     callers: str
     pools: dict[str, dict[str, Any]] = field(default_factory=dict)  # of several: metrics of each
     clean: tuple[float, float] | None = None  # of a steady run: CLEAN and half-width, batch means
+    exhibits: list[Exhibit] = field(default_factory=list)  # one a pool, where a folder is written
 
 
 @dataclass
@@ -218,6 +221,7 @@ class Piece:
     warnings: list[tuple[str, float]]
     events: int
     callers: str
+    exhibit: Exhibit | None = None
 
 
 def job(
@@ -232,12 +236,17 @@ def job(
 ) -> Piece:
     """One run of one pool, its tables written to ``folder``.
 
-    processes: see ``simulate``; a dialogue takes none.
+    processes: see ``simulate``; a dialogue takes none.  The first replication of a folder also
+    keeps, for its page, the chunks of two calls and the batches of its engines: neither changes
+    the run.
     """
     if scenario.dialogue is not None:
         return _dialogue_job(scenario, variant, replication, folder, chunks, engine, marginal)
-    run = simulate(scenario, replication, engine, processes, record_chunks=chunks)
+    closely = folder is not None and replication == 0
+    kept = chunks or (closely and keeps_chunks(scenario))
+    run = simulate(scenario, replication, engine, processes, record_chunks=kept, watch=closely)
     part = fleet.part_of(run)
+    shown = None if folder is None else exhibit(part, with_calls=replication == 0)
     if folder is not None:
         written = {"sessions": part.calls, "streams": part.streams}
         if chunks:
@@ -252,6 +261,7 @@ def job(
         warnings_of(run, variant),
         run.record.counters.get("events", 0),
         callers(run.tape),
+        shown,
     )
     if scenario.slice == (0.0, 1.0):  # the only pool: the numbers are made here, in parallel
         piece.outcome, piece.part = outcome_of([piece], scenario), None
@@ -275,6 +285,7 @@ def _dialogue_job(
     outcome = Outcome(
         variant, replication, found, dialogue_study.series_of(run, made),
         warnings, run.events, callers(run.tape),
+        exhibits=[] if folder is None else exhibits_of(run, made),
     )  # fmt: skip
     return Piece(variant, replication, None, outcome, warnings, run.events, outcome.callers)
 
@@ -297,6 +308,7 @@ def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:
         "-".join(p.callers for p in pieces),
         {p.pool: fleet.metrics_of([p], whole) for p in parts} if len(parts) > 1 else {},
         _steady_clean(parts, whole),
+        [p.exhibit for p in pieces if p.exhibit],
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.experiment import busy
+from tests.report.reading import read
 from voicesim.cli import app
 from voicesim.experiment import ExperimentError, compare
 from voicesim.metrics.summary import run_metrics
@@ -21,7 +22,7 @@ from voicesim.scenario import load
 from voicesim.simulation import simulate
 
 RUNNER = CliRunner()
-FILES = ("study.json", "differences.parquet", "pairs.parquet")
+FILES = ("study.json", "differences.parquet", "pairs.parquet", "report.html")
 
 
 def run(*arguments):
@@ -62,6 +63,21 @@ def test_the_table_says_it_in_words(done):
     )  # fmt: skip
     for word in words:
         assert word in text, text
+
+
+def test_the_page_says_who_is_better_and_has_the_same_table(done):
+    study = json.loads((done[0] / "study.json").read_text())
+    page = read((done[0] / "report.html").read_text())
+    clean = [d for d in study["differences"] if d["metric"] == "clean_share"]
+    better = [d for d in clean if d["verdict"] == "better"]
+    best = max(better, key=lambda d: d["difference"])
+    base, points = study["settings"]["baseline"], 100 * best["difference"]
+    assert f"{best['variant']} is better than {base}: CLEAN share +{points:.1f}" in page.text
+    others = ", ".join(f"{d['variant']} {d['verdict']}" for d in clean if d is not best)
+    assert f"The others: {others}." in page.text
+    _, *rows = page.tables["Results"]
+    asked = {v: of["clean_share"] for v, of in study["verdicts"].items()}
+    assert {row[0]: row[6] for row in rows if row[1] == "CLEAN share"} == asked
 
 
 def test_study_json_is_what_was_simulated(done, path):
@@ -188,6 +204,8 @@ def test_interrupted_keeps_what_is_finished(path, tmp_path):
         "cannot tell", "the same", "not measured",
     }  # fmt: skip
     assert "no verdicts" in text
+    page = (out / "report.html").read_text()
+    assert "<b>Nothing is decided: it ended (interrupted) before the first look.</b>" in page
     assert len(list((out / "runs").iterdir())) >= 10
 
 

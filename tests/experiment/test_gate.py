@@ -52,6 +52,7 @@ def failed(place):
 def test_a_real_worsening_fails_with_numbers(failed, place):
     out, _, text = failed
     found = json.loads((out / "gate.json").read_text())
+    assert "<b>FAIL: " in (out / "report.html").read_text()
     assert found["schema"] == "voicesim-gate/1" and not found["passed"] and found["paired"]
     (row,) = [r for r in found["metrics"] if r["metric"] == "clean_share"]
     table = pd.read_parquet(place / "old" / "replications.parquet")

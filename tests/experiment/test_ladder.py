@@ -271,6 +271,8 @@ def test_the_command_writes_flat_numbers_and_a_figure(file, tmp_path):
         assert nested <= {"levels", "around"}
     assert [row["concurrency"] for row in data["levels"]] == [1, 8, 64]
     assert (out / "ladder.png").read_bytes().startswith(b"\x89PNG")
+    page = (out / "report.html").read_text()
+    assert "CEILING 66" in page and "data:image/png;base64," in page
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,7 @@ def test_one_worker_says_the_same_and_nothing_is_repeated(path, done, monkeypatc
         gone.unlink()
     assert command(path, *ASKED, "--workers", 1, "--out", one).exit_code == 0
     assert len(played) == 3 and (one / "plan.json").read_bytes() == first
+    assert (one / "report.html").read_bytes() == (done[0] / "report.html").read_bytes()
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])

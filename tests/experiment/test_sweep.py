@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tests import small
 from tests.experiment import loss
 from tests.oracles.runs import meets
 from tests.oracles.test_erlang import erlang_b
+from tests.report.reading import read
 from voicesim.cli import app
 from voicesim.experiment.backends import Processes
 from voicesim.experiment.method import t_interval
@@ -24,7 +26,7 @@ from voicesim.scenario import load
 from voicesim.study import run_study
 
 RUNNER = CliRunner()
-FILES = ("sweep.json", "sweep.parquet", "means.parquet", "clean_share.png")
+FILES = ("sweep.json", "sweep.parquet", "means.parquet", "clean_share.png", "report.html")
 
 
 def command(path, *more):
@@ -80,6 +82,18 @@ def test_the_tables_are_what_was_simulated(done, path):
     want = t_interval(alone)
     got = (row["mean"].item(), row["low"].item(), row["high"].item())
     assert got == pytest.approx((want.mean, want.low, want.high), abs=1e-12)
+
+
+def test_the_page_names_the_best_and_the_worst_setting(done):
+    found = json.loads((done[0] / "sweep.json").read_text())["settings"]
+    page = read((done[0] / "report.html").read_text())
+    shares = [s["metrics"]["clean_share"]["mean"] for s in found]
+    for name, share in (("best", max(shares)), ("worst", min(shares))):
+        equal = f" (and {shares.count(share) - 1} more)" if shares.count(share) > 1 else ""
+        shown = "100%" if share == 1 else f"{100 * share:.1f}%"
+        says = rf"CLEAN share is {name} with tts.replicas=\d, [\w.=]+{re.escape(equal)}: {shown} ±"
+        assert re.search(says, page.text), says
+    assert len(page.tables["Results"]) == 1 + len(found)
 
 
 def test_sweep_json(done):

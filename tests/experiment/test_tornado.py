@@ -196,7 +196,7 @@ def test_the_command_and_its_files(path):
                  "Holm over all 14 ends"):  # fmt: skip
         assert word in result.output, result.output
     assert command(path, *ASKED, "--workers", 2, "--out", two, "--quiet").exit_code == 0
-    for name in ("tornado.json", "tornado.parquet", "runs.parquet", "tornado.png"):
+    for name in ("tornado.json", "tornado.parquet", "runs.parquet", "tornado.png", "report.html"):
         assert (one / name).read_bytes() == (two / name).read_bytes()
     table, runs = pd.read_parquet(one / "tornado.parquet"), pd.read_parquet(one / "runs.parquet")
     assert len(table) == 14 and len(runs) == (14 + 1) * 2

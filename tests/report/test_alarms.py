@@ -61,7 +61,7 @@ def test_the_gap_warns_and_the_waiting_gauge_does_not(peak):
 def test_the_folder(peak):
     _, _, out, _ = peak
     names = {"alarms.json", "alarms.parquet", "alarms.png", "rules.yaml", "rules_test.yaml",
-             "scenario.yaml", "series.om", "runs"}  # fmt: skip
+             "scenario.yaml", "series.om", "runs", "report.html"}  # fmt: skip
     assert {p.name for p in out.iterdir()} == names
     assert len(list((out / "runs").iterdir())) == 12
     assert matplotlib.image.imread(out / "alarms.png").std() > 0.05

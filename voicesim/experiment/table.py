@@ -34,6 +34,30 @@ def print_comparison(answer: Comparison, console: Console) -> None:
     console.print(Text(_method(answer), FAINT))
 
 
+def verdict(answer: Comparison) -> list[str]:
+    """Who is better than the baseline in the first metric, by how much; then the others."""
+    base, metric = answer.settings.baseline, answer.settings.metrics[0]
+    title, n = METRICS[metric].title, answer.replications
+    if answer.look == 0:
+        return [f"Nothing is decided: it ended ({answer.ended}) before the first look"]
+    found = [d for d in answer.found if d.metric == metric]
+    better = sorted(
+        (d for d in found if d.verdict == "better"), key=lambda d: -abs(d.difference.mean)
+    )
+    if better:
+        best = better[0]
+        low, high = (signed(x, best) for x in (best.difference.low, best.difference.high))
+        first = (
+            f"{best.variant} is better than {base}: {title} "
+            f"{signed(best.difference.mean, best)}, 95 % interval {low} .. {high}, from {n} pairs "
+            "of runs"
+        )
+    else:
+        first = f"No variant is shown to be better than {base} in {title}, from {n} pairs of runs"
+    rest = [f"{d.variant} {d.verdict}" for d in found if not better or d is not better[0]]
+    return [first, f"The others: {', '.join(rest)}"] if rest else [first]
+
+
 def _setting(answer: Comparison) -> str:
     base = answer.file.variants[answer.settings.baseline]
     return (

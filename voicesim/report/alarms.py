@@ -19,12 +19,13 @@ from voicesim.metrics.prometheus import openmetrics, rules_file, rules_test, thr
 from voicesim.progress import Progress
 from voicesim.report import words
 from voicesim.report.alarms_figure import alarms_figure
+from voicesim.report.html.study import write_study
 from voicesim.report.studies import DONE, attempt, hand_over
 from voicesim.scenario import ScenarioFile, load, load_rules
 from voicesim.scenario.alarms import Alarm
 
 FILES = (
-    "alarms.json, alarms.parquet, alarms.png, rules.yaml, rules_test.yaml, series.om, "
+    "report.html, alarms.json, alarms.parquet, alarms.png, rules.yaml, rules_test.yaml, series.om, "
     "scenario.yaml, runs/"
 )
 
@@ -93,7 +94,11 @@ def write(answer: Backtest, folder: Path) -> None:
         write_whole(folder / name, text.encode())
     write_tables(folder, {"alarms": answer.table})
     write_whole(folder / "scenario.yaml", answer.file.resolved_yaml())
-    write_whole(folder / "alarms.png", alarms_figure(answer))
+    picture = alarms_figure(answer)
+    write_whole(folder / "alarms.png", picture)
+    lines = [f"{variant}: {_gauge(answer, variant)}", next(sentences(answer, variant), "")]
+    shown = {"The alarms of one run, and its stalls": picture}
+    write_study(folder, answer.as_dict(), lines, lambda c: print_alarms(answer, c), shown)
 
 
 # --- in words ---------------------------------------------------------------------------------

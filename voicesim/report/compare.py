@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from voicesim.experiment.compare import INTERRUPTED, Comparison, compare
-from voicesim.experiment.table import print_comparison
+from voicesim.experiment.table import print_comparison, verdict
 from voicesim.files import write_whole
 from voicesim.progress import Progress
 from voicesim.report.studies import DONE, OF_FILE, STOPPED, attempt, hand_over
@@ -41,9 +41,7 @@ def compare_command(
             if fresh:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-        from voicesim.report.compare_figure import png  # matplotlib is slow to import
-
-        write_whole(folder / "compare.png", png(found))
+        tell_comparison(found, folder)
         return found
 
     answer = attempt(work, path, folder, progress)
@@ -51,11 +49,23 @@ def compare_command(
         return answer
     hand_over(
         lambda console: print_comparison(answer, console), answer.as_dict,
-        f"wrote {folder}/ (study.json, compare.png, tables in Parquet, runs/)", folder, as_json,
-        quiet,
+        f"wrote {folder}/ (report.html, study.json, compare.png, tables in Parquet, runs/)",
+        folder, as_json, quiet,
     )  # fmt: skip
     if answer.ended == INTERRUPTED:
         done = len(answer.results)
         print(f"interrupted: {done} finished runs are kept in {folder}/", file=sys.stderr)
         return STOPPED
     return DONE
+
+
+def tell_comparison(found: Comparison, folder: Path) -> None:
+    """The figure and the page of a comparison, beside what it has written itself."""
+    from voicesim.report.compare_figure import png  # matplotlib is slow to import
+    from voicesim.report.html.study import write_study
+
+    picture = png(found)
+    write_whole(folder / "compare.png", picture)
+    shown = {"The variants with their 95 % intervals": picture}
+    data, lines = found.as_dict(), verdict(found)
+    write_study(folder, data, lines, lambda c: print_comparison(found, c), shown)

@@ -90,7 +90,7 @@ def print_dialogues(summary: Summary, context: Mapping[str, Any], console: Conso
     say()
     say(context["title"] or "voicesim", "bold")
     say(words.setting(context), FAINT)
-    for title, rows, columns, name in _tables(summary, context):
+    for title, rows, columns, name in tables(summary, context):
         if title:
             say()
             say(title, "bold")
@@ -102,15 +102,9 @@ def print_dialogues(summary: Summary, context: Mapping[str, Any], console: Conso
                 console.print(line, soft_wrap=True)
     say()
     items(console, legend(summary, context, plain), FAINT)
-    said = [
-        (f"{name}:", line)
-        for name, m in summary.items()
-        for line in (turn_taking(m), interruptions(m), caches(m), knee(m), one_more(m))
-        if line
-    ]
-    if said:
+    if said := sayings(summary):
         say()
-        items(console, said)
+        items(console, [(f"{name}:", line) for name, line in said])
     say()
     say(words.verdict(summary), "bold")
     if context["warnings"]:
@@ -123,10 +117,20 @@ def print_dialogues(summary: Summary, context: Mapping[str, Any], console: Conso
         items(console, [("assumed:", text) for text in assumed], FAINT)
 
 
+def sayings(summary: Summary) -> list[tuple[str, str]]:
+    """(variant, sentence): turn-taking, interruptions, caches, nearest knee, one more caller."""
+    return [
+        (name, line)
+        for name, m in summary.items()
+        for line in (turn_taking(m), interruptions(m), caches(m), knee(m), one_more(m))
+        if line
+    ]
+
+
 Table = tuple[str, Summary, Sequence[Column], str]
 
 
-def _tables(summary: Summary, context: Mapping[str, Any]) -> Iterator[Table]:
+def tables(summary: Summary, context: Mapping[str, Any]) -> Iterator[Table]:
     """(title, rows, columns, what a row is) of each table."""
     many = len(summary) > 1
     yield "", summary, HEADLINE, "variant"

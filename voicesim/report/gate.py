@@ -7,8 +7,11 @@ from voicesim.experiment.gate import Gate, gate
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.files import unwritable, write_whole
 from voicesim.progress import Progress
+from voicesim.report.html.study import write_study
 from voicesim.report.junit import junit
-from voicesim.report.sides import print_gate
+from voicesim.report.loaded import gate_figure
+from voicesim.report.png import png
+from voicesim.report.sides import decision, print_gate
 from voicesim.report.studies import DONE, NO, WRONG, attempt, hand_over
 
 
@@ -28,6 +31,7 @@ def gate_command(
             raise ExperimentError(f"--junit {junit_file}: {junit_file.parent} {why}")
         with progress:
             found = gate(out=folder, progress=progress.show, **asked)
+        tell_gate(found, folder)
         if junit_file is not None:
             write_whole(junit_file, junit(found))
         return found
@@ -35,9 +39,19 @@ def gate_command(
     answer = attempt(work, asked["scenario"], folder, progress, lost=WRONG)
     if isinstance(answer, int):
         return answer
-    wrote = f"wrote {folder}/ (gate.json, tables in Parquet, runs/)"
+    wrote = f"wrote {folder}/ (report.html, gate.json, tables in Parquet, runs/)"
     wrote += f" and {junit_file}" if junit_file else ""
     hand_over(
         lambda console: print_gate(answer, console), answer.as_dict, wrote, folder, as_json, quiet
     )
     return DONE if answer.passed else NO
+
+
+def tell_gate(found: Gate, folder: Path) -> None:
+    """The page of a gate, beside what it has written itself."""
+    lost = len(found.failed)
+    judged = f"{len(found.judged)} metrics were judged, {lost or 'none'} of them failed"
+    picture = png(gate_figure(found.table, found.candidate.variant), 120)
+    lines = [decision(found), judged]
+    shown = {"Differences from the baseline": picture}
+    write_study(folder, found.as_dict(), lines, lambda c: print_gate(found, c), shown)

@@ -18,12 +18,13 @@ from voicesim.experiment.rung import Load
 from voicesim.files import write_json
 from voicesim.progress import Progress
 from voicesim.report import words
+from voicesim.report.html.study import write_study
 from voicesim.report.ladder_figure import codec_words, ladder_figure
 from voicesim.report.studies import DONE, attempt, hand_over
 from voicesim.runfolder import RunFolder
 from voicesim.scenario.units import stated_duration
 
-FILES = ("ladder.json", "ladder.png", "levels.parquet")
+FILES = ("ladder.json", "ladder.png", "levels.parquet", "report.html")
 SHOWN_AROUND = 9
 
 
@@ -143,6 +144,10 @@ def write_ladder(ladder: Ladder, folder: RunFolder) -> None:
     write_json(folder.path / FILES[0], data)
     ladder_figure(ladder, folder.path / FILES[1])
     pd.DataFrame(data["levels"]).to_parquet(folder.path / FILES[2], index=False)
+    ceiling, _, naive, *_ = (line.plain for line in sentences(ladder))
+    shown = {"Pace and throughput by callers": (folder.path / FILES[1]).read_bytes()}
+    lines = [ceiling, naive]
+    write_study(folder.path, data, lines, lambda c: print_ladder(ladder, c), shown)
 
 
 def whole_numbers(option: str, text: str) -> list[int]:

@@ -1,6 +1,7 @@
 """The ``plan`` command: progress, the answer in words, and the study folder."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from voicesim.experiment.plan import SHARES, Judged, Plan, plan
 from voicesim.experiment.plan_search import FAILS, MEETS, Limit, Reading
 from voicesim.progress import Progress
 from voicesim.report import words
+from voicesim.report.html.study import write_study
+from voicesim.report.loaded import plan_picture
+from voicesim.report.png import png
 from voicesim.report.studies import DONE, NO, attempt, hand_over
 from voicesim.scenario import load
 
@@ -38,15 +42,19 @@ def plan_command(
         with progress:
             file = load(path, sets=sets, seed=seed)
             judged = teller(progress)
-            return plan(file, slo, vary, out=folder, progress=progress.show, judged=judged, **asked)
+            found = plan(
+                file, slo, vary, out=folder, progress=progress.show, judged=judged, **asked
+            )
+            tell_plan(found, folder)
+            return found
 
     answer = attempt(work, path, folder, progress)
     if isinstance(answer, int):
         return answer
     hand_over(
         lambda console: print_plan(answer, console), answer.as_dict,
-        f"wrote {folder}/ (plan.json, judged.parquet, scenario.yaml, runs/)", folder, as_json,
-        quiet,
+        f"wrote {folder}/ (report.html, plan.json, judged.parquet, scenario.yaml, runs/)",
+        folder, as_json, quiet,
     )  # fmt: skip
     return DONE if answer.answer else NO
 
@@ -60,6 +68,15 @@ def teller(progress: Progress) -> Callable[[Judged], None]:
         progress.say(f"{verdict} ({runs} runs)")
 
     return say
+
+
+def tell_plan(found: Plan, folder: Path) -> None:
+    """The page of a plan, beside what it has written itself."""
+    told = replace(found, reused=0)  # how many runs were there already is no finding
+    data = found.as_dict()
+    lines = [line for line in _answer(told) if not line.startswith(" ")]
+    pictures = {"The settings judged": png(plan_picture(found.table, data), 120)}
+    write_study(folder, data, lines[:2], lambda c: print_plan(told, c), pictures)
 
 
 # --- in words ---------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from voicesim.progress import Progress
 from voicesim.report.dialogue_figure import waterfall_figure
 from voicesim.report.dialogue_table import print_dialogues
 from voicesim.report.figure import peak_figure
+from voicesim.report.html.run import write_report
 from voicesim.report.studies import DONE, STOPPED, attempt, hand_over
 from voicesim.report.table import print_report
 from voicesim.runfolder import RunFolder, write_results
@@ -86,8 +87,8 @@ def play_and_show(
     hand_over(
         lambda console: show(result, console),
         lambda: json.loads((target / "summary.json").read_text(encoding="utf-8")),
-        f"{did} {shown}/ (summary.json, scenario.yaml, peak.png, tables in Parquet)", shown,
-        as_json, quiet,
+        f"{did} {shown}/ (report.html, summary.json, scenario.yaml, peak.png, tables in Parquet)",
+        shown, as_json, quiet,
     )  # fmt: skip
     if not result.complete:
         _say_what_is_missing(result, shown)
@@ -115,6 +116,7 @@ def play(
         if folder is not None:
             write_results(result, folder.path)
             draw(result, folder.path)
+            write_report(result, folder.path)
     except BaseException:
         if folder is not None:
             folder.discard()

@@ -9,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from voicesim.experiment.metrics import METRICS
-from voicesim.experiment.sweep import Cell, Sweep, sweep
+from voicesim.experiment.sweep import Cell, Played, Sweep, sweep
 from voicesim.progress import Progress
 from voicesim.report import words
+from voicesim.report.html.study import write_study
 from voicesim.report.studies import DONE, attempt, hand_over
 from voicesim.report.sweep_figure import draw_sweep
 from voicesim.scenario import load
@@ -36,20 +37,59 @@ def sweep_command(
         with progress:
             file = load(path, sets=sets, seed=seed)
             found = sweep(file, out=folder, progress=progress.show, **asked)
-            for metric in found.metrics:
-                draw_sweep(found, metric, folder / f"{metric}.png")
+            draw_and_tell(found, folder)
             return found
 
     found = attempt(work, path, folder, progress)
     if isinstance(found, int):
         return found
     figures = "".join(f", {m}.png" for m in found.metrics if len(found.varied) in (1, 2))
-    files = f"sweep.json, sweep.parquet, means.parquet, scenario.yaml{figures}, runs/"
+    files = f"report.html, sweep.json, sweep.parquet, means.parquet, scenario.yaml{figures}, runs/"
     hand_over(
         lambda console: print_sweep(found, console), found.as_dict, f"wrote {folder}/ ({files})",
         folder, as_json, quiet,
     )  # fmt: skip
     return DONE
+
+
+def draw_and_tell(found: Sweep, folder: Path) -> None:
+    """The figures and the page of a sweep, beside what it has written itself."""
+    pictures = {}
+    for metric in found.metrics:
+        path = folder / f"{metric}.png"
+        draw_sweep(found, metric, path)
+        if len(found.varied) in (1, 2):
+            pictures[f"{METRICS[metric].title} by {' and '.join(found.varied)}"] = path.read_bytes()
+    write_study(folder, found.as_dict(), verdict(found), lambda c: print_sweep(found, c), pictures)
+
+
+def verdict(found: Sweep) -> list[str]:
+    """The best and the worst setting in the first metric."""
+    metric = found.metrics[0]
+    of = METRICS[metric]
+    known = [p for p in found.played if p.means[metric]["mean"] is not None]
+    if not known:
+        return [f"{of.title} was not measured in any of {len(found.played)} settings"]
+    ranked = sorted(known, key=lambda p: (p.means[metric]["mean"] or 0.0) * (of.better or 1))
+    worst, best = ranked[0], ranked[-1]
+    if worst.means[metric]["mean"] == best.means[metric]["mean"]:
+        return [f"{of.title} is {_shown(best, metric)} in all of {len(known)} settings"]
+    names = ("best", "worst") if of.better else ("highest", "lowest")
+    return [
+        f"{of.title} is {name} with {each.setting.name}{_equals(each, known, metric)}: "
+        f"{_shown(each, metric)}"
+        for name, each in zip(names, (best, worst), strict=True)
+    ]
+
+
+def _shown(each: Played, metric: str) -> str:
+    return words.with_interval(words.metric(each.means, metric), METRICS[metric].show)
+
+
+def _equals(each: Played, known: Sequence[Played], metric: str) -> str:
+    """How many other settings have the same mean."""
+    n = sum(p.means[metric]["mean"] == each.means[metric]["mean"] for p in known) - 1
+    return f" (and {n} more)" if n else ""
 
 
 def print_sweep(found: Sweep, console: Console) -> None:

@@ -88,16 +88,16 @@ def print_report(
             for line in block:
                 console.print(line, soft_wrap=True)
     say("")
-    items(console, _legend(summary, context, plain), FAINT)
+    items(console, legend(summary, context, plain), FAINT)
     say("")
     many = context["replications"]
     items(
         console,
         [(f"{name}:", line) for name, m in summary.items() for line in words.signals(m, many)],
     )
-    if notes := [*_notes(summary), *_one_run(context)]:
+    if more := [*notes(summary), *one_run(context)]:
         say("")
-        items(console, notes)
+        items(console, more)
     say("")
     say(words.verdict(summary), "bold")
     if context["warnings"]:
@@ -123,7 +123,7 @@ def items(console: Console, items: Iterable[tuple[str, str]], style: str = "") -
         console.print(Text("\n".join(wrapped), style), soft_wrap=True)
 
 
-def _legend(summary: Summary, context: Mapping[str, Any], plain: bool) -> list[tuple[str, str]]:
+def legend(summary: Summary, context: Mapping[str, Any], plain: bool) -> list[tuple[str, str]]:
     audible = words.duration(context["audible"])
     found = [
         ("CLEAN", f"{words.clean_rule(context)}; share of all offered calls"),
@@ -139,7 +139,7 @@ def _legend(summary: Summary, context: Mapping[str, Any], plain: bool) -> list[t
     return found
 
 
-def _notes(summary: Summary) -> list[tuple[str, str]]:
+def notes(summary: Summary) -> list[tuple[str, str]]:
     """What has no column because it is mostly nothing, and what a call costs."""
     found = []
     for name, title in [
@@ -155,7 +155,7 @@ def _notes(summary: Summary) -> list[tuple[str, str]]:
     return found
 
 
-def _one_run(context: Mapping[str, Any]) -> list[tuple[str, str]]:
+def one_run(context: Mapping[str, Any]) -> list[tuple[str, str]]:
     """How far CLEAN of a single steady run may be off."""
     found = {v: half for v, (_, half) in context.get("batch_means", {}).items()}
     if not found:

@@ -18,6 +18,7 @@ from voicesim.experiment.table import STYLES, signed
 from voicesim.experiment.tornado import Tornado, tornado
 from voicesim.progress import Progress
 from voicesim.report import words
+from voicesim.report.html.study import write_study
 from voicesim.report.studies import DONE, attempt, hand_over
 from voicesim.report.tornado_figure import draw_tornado
 from voicesim.scenario import load
@@ -42,18 +43,26 @@ def tornado_command(
             share = None if assume is None else share_of(assume)
             file = load(path, sets=sets, seed=seed)
             found = tornado(file, assume=share, out=folder, progress=progress.show, **asked)
-            draw_tornado(found, verdict(found)[0], folder / "tornado.png")
+            draw_and_tell(found, folder)
             return found
 
     found = attempt(work, path, folder, progress)
     if isinstance(found, int):
         return found
-    files = "tornado.json, tornado.parquet, runs.parquet, tornado.png, scenario.yaml, runs/"
+    files = "report.html, tornado.json, tornado.png, scenario.yaml, tables in Parquet, runs/"
     hand_over(
         lambda console: print_tornado(found, console), found.as_dict, f"wrote {folder}/ ({files})",
         folder, as_json, quiet,
     )  # fmt: skip
     return DONE
+
+
+def draw_and_tell(found: Tornado, folder: Path) -> None:
+    """The figure and the page of a tornado, beside what it has written itself."""
+    path, lines = folder / "tornado.png", verdict(found)
+    draw_tornado(found, lines[0], path)
+    pictures = {f"What moves {METRICS[found.metric].title}, the widest first": path.read_bytes()}
+    write_study(folder, found.as_dict(), lines[:2], lambda c: print_tornado(found, c), pictures)
 
 
 def print_tornado(found: Tornado, console: Console) -> None:

@@ -1,0 +1,203 @@
+"""What the page of a run shows beside its tables: small extracts, taken while the run is at hand.
+
+Curves of all replies as counts on a fixed grid (so that pools and replications add up), the batch
+sizes that the engines ran at, and two calls chunk by chunk: the worst and the median one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from voicesim.engine import layout as at
+from voicesim.engine.spec import PoolSpec
+from voicesim.listener.player import PLAYING, PREBUFFERING, ROUNDING, SILENT, deliver
+from voicesim.metrics import tables
+from voicesim.metrics.fleet import Part
+from voicesim.simulation import Run
+
+EDGES = 10.0 ** (np.arange(-72, 61) / 24)
+"""Seconds at which the curves are known: 1 ms to about 300 s, 24 points a decade."""
+
+MOST_CALLS = 1_000_000
+"""Expected calls of a pool beyond which no chunks are kept for the two calls: a chunk takes 64
+bytes while the run lasts."""
+
+
+@dataclass
+class Exhibit:
+    """Of one pool in one replication.
+
+    heard: int64[EDGES + 1], replies by request to first sound (the last: later).  stalled:
+    likewise by the largest stall, of replies in which one can be measured; the first: none or
+    shorter.  batch: int64[n], samples at the edges of the series' bins, between warm-up and
+    horizon, by streams running on a replica (0: idle); empty where nobody watched.  max_batch:
+    the largest step of the whole run.  context: mean KV tokens of a stream half way through.
+    calls: the worst and the median one; empty where no chunks were kept.
+    """
+
+    pool: str
+    heard: np.ndarray
+    stalled: np.ndarray
+    batch: np.ndarray
+    max_batch: int
+    context: float
+    calls: list["CallShown"] = field(default_factory=list)
+
+
+@dataclass
+class CallShown:
+    """A call chunk by chunk.  rank: "worst" or "median" (see ``two_calls``).  of: calls ranked."""
+
+    rank: str
+    session: int
+    of: int
+    replies: list["ReplyShown"]
+
+
+@dataclass
+class ReplyShown:
+    """An utterance of a call; times in s from the start of the run, NaN where it never came to
+    that.
+
+    chunks: queued, sent, arrived, audio (s), rows of its codec batch, float64[n, 5].  buffer:
+    float64[k, 2], instants and audio (s) that the listener held just then.  stalls: float64[m, 3],
+    from, to, and the number of the chunk that ended it.
+    """
+
+    utterance: int
+    outcome: str
+    replica: int
+    requested: float
+    admitted: float
+    started: float
+    settled: float
+    chunks: np.ndarray
+    buffer: np.ndarray
+    stalls: np.ndarray
+
+
+def exhibit(part: Part, with_calls: bool = True) -> Exhibit:
+    """The extracts of a pool's run, from its whole tables (before ``Part.light``)."""
+    run, calls, streams = part.run, part.calls, part.streams
+    late = calls["session"][calls["arrival_s"] >= run.scenario.warmup]
+    seen = streams[streams["session"].isin(late)]
+    heard = (seen["started_s"] - seen["requested_s"]).dropna()
+    stalled = seen["stall_largest_s"].dropna()
+    half = run.tape.prompt.mean() + run.tape.tokens.mean() / 2 if run.tape.utterances else 0.0
+    return Exhibit(
+        part.pool,
+        counted(heard),
+        counted(stalled),
+        _batches(run),
+        int(run.record.counters["max_batch"]),
+        float(half),
+        two_calls(run, calls, streams) if with_calls and len(run.record.chunk_i) else [],
+    )
+
+
+def keeps_chunks(scenario: Any) -> bool:
+    """Whether a run is small enough to keep every chunk while it lasts."""
+    return bool(scenario.workload.arrivals.expected(scenario.horizon) <= MOST_CALLS)
+
+
+def counted(seconds: pd.Series) -> np.ndarray:
+    """int64[EDGES + 1]: how many are up to the first edge, up to the second, ..., beyond."""
+    bins = np.searchsorted(EDGES, seconds.to_numpy(float), side="left")
+    return np.bincount(bins, minlength=len(EDGES) + 1)
+
+
+def _batches(run: Run) -> np.ndarray:
+    if run.gauges is None:
+        return np.zeros(0, np.int64)
+    t = np.arange(run.gauges.taken) * run.spec.resolution
+    inside = (t >= run.scenario.warmup) & (t < run.scenario.horizon)
+    return np.bincount(run.gauges.running[: run.gauges.taken][inside].ravel())
+
+
+# --- two calls --------------------------------------------------------------------------------
+
+
+def two_calls(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> list[CallShown]:
+    """The worst and the median call that heard something, after the warm-up.
+
+    Ranked by seconds of stall, then by the slowest start of its replies, then by number.
+    """
+    waits = streams["started_s"] - streams["requested_s"]
+    slowest = waits.groupby(streams["session"]).max()
+    ranked = calls[(calls["arrival_s"] >= run.scenario.warmup) & calls["measured"]]
+    ranked = ranked.assign(slowest=ranked["session"].map(slowest)).sort_values(
+        ["stall_total_s", "slowest", "session"], ascending=[True, True, False]
+    )
+    if ranked.empty:
+        return []
+    n = len(ranked)
+    chosen = [("worst", n - 1), ("median", (n - 1) // 2)][: 1 if n == 1 else 2]
+    found = []
+    for rank, place in chosen:
+        session = int(ranked["session"].iloc[place])
+        chunks = _chunks_of(run, session)
+        mine = streams[streams["session"] == session]
+        replies = [_reply(run, row, chunks) for row in mine.to_dict("records")]
+        found.append(CallShown(rank, session, n, replies))
+    return found
+
+
+def _chunks_of(run: Run, session: int) -> pd.DataFrame:
+    """The chunks of one call, as in ``metrics.tables``; session: its number in the whole."""
+    tape, record = run.tape, run.record
+    own = session if tape.numbers is None else int(np.searchsorted(tape.numbers, session))
+    utterance = record.chunk_i[:, at.L_UTT]
+    rows = (utterance >= tape.first[own]) & (utterance < tape.first[own + 1])
+    few = replace(record, chunk_i=record.chunk_i[rows], chunk_f=record.chunk_f[rows])
+    return tables.chunks(replace(run, record=few))
+
+
+def _reply(run: Run, row: Mapping[Any, Any], chunks: pd.DataFrame) -> ReplyShown:
+    mine = chunks[chunks["utterance"] == row["utterance"]]
+    columns = ["queued_s", "sent_s", "arrived_s", "audio_s", "batch_rows"]
+    rows = mine[columns].to_numpy(float)
+    last = len(rows) - 1 if row["outcome"] == "completed" else -1
+    buffer, stalls = listened(run.spec, rows[:, 2], rows[:, 3], last)
+    times = (row["requested_s"], row["admitted_s"], row["started_s"], row["settled_s"])
+    return ReplyShown(
+        int(row["utterance"]), str(row["outcome"]), int(row["replica"]), *times, rows, buffer,
+        stalls,
+    )  # fmt: skip
+
+
+def listened(
+    spec: PoolSpec, arrived: np.ndarray, audio: np.ndarray, last: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The listener's buffer over time, and the stalls, by the player of the scenario.
+
+    arrived, audio: of each chunk, s.  last: number of the reply's last chunk, -1 if it never came.
+    Returns buffer and stalls as in ReplyShown.
+    """
+    knobs = (spec.prebuffer, spec.rebuffer, spec.max_wait, spec.max_queue)
+    mode, end, held, since = SILENT, 0.0, 0.0, 0.0
+    buffer: list[tuple[float, float]] = []
+    stalls: list[tuple[float, float, float]] = []
+    for i, (t, d) in enumerate(zip(arrived.tolist(), audio.tolist(), strict=True)):
+        if mode == PREBUFFERING and t > since + spec.max_wait:
+            buffer += [(since + spec.max_wait, held), *_drained(since + spec.max_wait + held, t)]
+        elif mode == PLAYING:
+            buffer += _drained(end, t)
+        else:
+            buffer.append((t, held if mode != SILENT else 0.0))
+        mode, end, held, since, stall, _, _ = deliver(
+            mode, end, held, since, t, d, i == last, *knobs
+        )
+        buffer.append((t, end - t if mode == PLAYING else held))
+        if stall > ROUNDING:
+            stalls.append((t - stall, t, i))
+    if mode == PLAYING:
+        buffer.append((end, 0.0))
+    return np.array(buffer).reshape(-1, 2), np.array(stalls).reshape(-1, 3)
+
+
+def _drained(end: float, t: float) -> list[tuple[float, float]]:
+    """What a player that runs dry at ``end`` still holds at ``t``."""
+    return [(t, end - t)] if t <= end else [(end, 0.0), (t, 0.0)]
