@@ -173,6 +173,7 @@ def stop(E, J, r, t):
         if J[i + A_OUTCOME] == PLAYED and E[f + A_PLAY_END] <= t:
             return  # it has been heard to its end before the noise was noticed
         if E[E_RESUME] < NEVER:
+            E[J[OF_ANSWER] + r * NY + Y_STOP] = NEVER  # no pause is still to come
             falls_silent(E, J, r, t)
             return
     silence_player(E, J, r, t)

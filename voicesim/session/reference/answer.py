@@ -334,6 +334,7 @@ class Answer:
             if self.outcome == rec.PLAYED and self.played_until <= now:
                 return  # it has been heard to its end before the noise was noticed
             if self.spec.resume < INF:
+                self.stop_at = INF  # no pause is still to come
                 self.fall_silent(now)
                 return
         self.silence_player(now)
