@@ -29,10 +29,10 @@ def pool(step: float, chunk: int = WHOLE, per_token: float = 0.0, **more) -> Poo
     return PoolSpec(**{"engines": 1, "step": cost, "schedule": (chunk,), **fixed, **more})
 
 
-def stages(llm: float, tts: PoolSpec, **more) -> DialogueSpec:
-    """An LLM of ``llm`` seconds a token before a TTS engine."""
+def stages(step: float, tts: PoolSpec, **more) -> DialogueSpec:
+    """An LLM of ``step`` seconds a token before a TTS engine."""
     fixed = {"horizon": END, "end": END, "resolution": 100.0, "record_chunks": True}
-    return DialogueSpec(**{"llm": (pool(llm),), "tts": (tts,), **fixed, **more})
+    return DialogueSpec(**{"llm": (pool(step),), "tts": (tts,), **fixed, **more})
 
 
 def calls(replies, arrival=None, **more) -> DialogueTape:
