@@ -40,12 +40,9 @@ def test_units_that_wait_for_playback_do_not_wait_for_a_player_that_waits_for_th
     run = replied([(4, 10)] * 4, prefetch=prefetch, prebuffer=2.0)
     assert run.answer_i[0, rec.A_OUTCOME] == rec.PLAYED
     assert run.answer_f[0, rec.A_RECEIVED] == pytest.approx(4 * 10 * AUDIO)
-    held = 0.0
-    for ready, audio in run.chunk_f[:, [rec.K_HEARD, rec.K_AUDIO]]:
-        held += audio
-        if held >= 2.0 - 1e-9:
-            break
-    assert run.answer_f[0, rec.A_START] == ready < 3.0
+    ready, audio = run.chunk_f[:, [rec.K_HEARD, rec.K_AUDIO]].T
+    filled = np.flatnonzero(np.cumsum(audio) >= 2.0 - 1e-9)[0]
+    assert run.answer_f[0, rec.A_START] == ready[filled] < 3.0
 
 
 def test_the_last_unit_starts_the_player():

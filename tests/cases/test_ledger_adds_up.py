@@ -67,7 +67,8 @@ def on_the_millisecond(seed: int):
              "barge", "false_barge", "encode")  # fmt: skip
     tape = dataclasses.replace(
         tape, **{name: grid(getattr(tape, name)) for name in names},
-        patience=np.full(tape.turns, np.inf), llm=tape.llm * 0, tts=tape.tts * 0, omni=tape.omni * 0,
+        patience=np.full(tape.turns, np.inf), llm=tape.llm * 0, tts=tape.tts * 0,
+        omni=tape.omni * 0,
     )  # fmt: skip
     late = grid(np.sort(rng.gamma(2, 0.02, (2, 4096)), axis=1))
     asr = AsrSpec(chunk=0.16, right=0.08, cost=np.array([0.011, 0.001, 0.0]), cap=4)
