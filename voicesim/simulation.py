@@ -49,16 +49,18 @@ def simulate(
     processes: Sequence[Callable[[Any, Any], Any]] = (),
     record_chunks: bool = False,
     watch: bool = False,
+    blame: bool = False,
 ) -> Run:
     """Play one replication of a scenario with one pool (``Scenario.apart`` makes them).
 
     engine: "kernel" (compiled) or "reference" (plain SimPy); the results are equal to the bit.
     processes: generator functions of (env, pool), SimPy processes beside the pool.
     watch: note the engines' gauges in every bin, as is done for a scenario that has alarms.
+    blame: log every audible stall with its causes (voicesim.metrics.stalls).
     Raises ModelError, ProfileError, PolicyError.
     """
     profile = profile_of(scenario.cluster.pool)
-    spec = pool_spec(scenario, profile, replication, record_chunks)
+    spec = pool_spec(scenario, profile, replication, record_chunks, blame)
     tape = draw_tape(
         scenario.workload,
         scenario.horizon,
@@ -163,8 +165,9 @@ def line_of(path: Path, name: str) -> int:
 
 
 def pool_spec(
-    scenario: Scenario, profile: Profile, replication: int = 0, record_chunks: bool = False
-) -> PoolSpec:
+    scenario: Scenario, profile: Profile, replication: int = 0, record_chunks: bool = False,
+    blame: bool = False,
+) -> PoolSpec:  # fmt: skip
     """The pool's parameters (voicesim.engine.spec) of one replication."""
     pool, listener = scenario.cluster.pool, scenario.listener
     prefix = scenario.tts.utterance.shared_prefix if pool.engine.prefix_caching else 0
@@ -193,6 +196,7 @@ def pool_spec(
         full_jitter=bool(refused and refused.retry.jitter == "full"),
         standby=bool(refused and refused.then == "standby_voice"),
         record_chunks=record_chunks,
+        blame=blame,
         **policy_numbers(scenario),
     )
 

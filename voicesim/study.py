@@ -244,11 +244,15 @@ def job(
         return _dialogue_job(scenario, variant, replication, folder, chunks, engine, marginal)
     closely = folder is not None and replication == 0
     kept = chunks or (closely and keeps_chunks(scenario))
-    run = simulate(scenario, replication, engine, processes, record_chunks=kept, watch=closely)
+    run = simulate(
+        scenario, replication, engine, processes, record_chunks=kept, watch=closely, blame=True
+    )
     part = fleet.part_of(run)
     shown = None if folder is None else exhibit(part, with_calls=replication == 0)
     if folder is not None:
         written = {"sessions": part.calls, "streams": part.streams}
+        if part.stalls is not None:
+            written["stalls"] = part.stalls
         if chunks:
             written["chunks"] = tables.chunks(run)
         for name, table in written.items():
@@ -273,13 +277,13 @@ def _dialogue_job(
     marginal: bool,
 ) -> Piece:  # fmt: skip
     """``job`` of a scenario of dialogues: all its pools are one run."""
-    run = simulate_dialogue(scenario, replication, engine, record_chunks=chunks)
+    run = simulate_dialogue(scenario, replication, engine, record_chunks=chunks, blame=True)
     made = dialogue_study.tables_of(run)
     if folder is not None:
         for name, table in dialogue_study.written(run, made, chunks).items():
             write_table(table, folder, name, variant, replication, scenario)
     warnings = dialogue_study.warnings_of(run, variant)
-    found = dialogue_metrics(made)
+    found = {**dialogue_metrics(made), **dialogue_study.stall_metrics(run, made)}
     if marginal:
         found["marginal"] = dialogue_marginal.marginal(scenario, replication, made.run)
     outcome = Outcome(

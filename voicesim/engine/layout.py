@@ -59,7 +59,11 @@ H_OWN_CHUNKS, H_MESSAGES, H_OUTBOX, O_ENDS, O_OUTBOX = range(92, 97)
     # a ramp shared by the streams of a replica: chunks of a stream at most (0: none is), pad
     H_RAMP_CHUNKS, H_PAD,
 ) = range(97, 107)  # fmt: skip
-N_INT_HEADER = 112
+# blame (engine/blame.py): is it on, stalls logged, their capacity, sections
+(
+    H_BLAME, H_NSTALLS, C_STALLS, O_STALL, OF_STALL, OF_BLAME, OF_SUMS, OF_OUTBOX,
+) = range(107, 115)  # fmt: skip
+N_INT_HEADER = 120
 
 # --- stream rows ------------------------------------------------------------------------------
 (

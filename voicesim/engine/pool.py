@@ -14,7 +14,7 @@ import simpy
 from simpy.core import EmptySchedule
 from simpy.events import NORMAL, URGENT
 
-from voicesim.engine import kinds
+from voicesim.engine import blame, kinds
 from voicesim.engine import layout as at
 from voicesim.engine.kernel.loop import ROOM_CHECK, run, set_open
 from voicesim.engine.record import RunRecord
@@ -45,6 +45,7 @@ _INT = (
     (at.O_CHUNK_I, "chunks", at.NLI),
     (at.O_ENDS, "ends", 1),
     (at.O_OUTBOX, "outbox", at.NMI),
+    (at.O_STALL, "stalls", blame.N_STALL_I),
 )
 _FLOAT = (
     (at.OF_STREAM, "slots", at.NSF),
@@ -59,6 +60,10 @@ _FLOAT = (
     (at.OF_NOISE, "noise", 1),
     (at.OF_JITTER, "jitter", 1),
     (at.OF_CHUNK, "chunks", at.NLF),
+    (at.OF_STALL, "stalls", blame.N_STALL_F),
+    (at.OF_BLAME, "blamed", blame.NSB),
+    (at.OF_SUMS, "sums", blame.NEB),
+    (at.OF_OUTBOX, "handed", blame.N_HANDED),
 )
 
 
@@ -104,7 +109,12 @@ class Pool:
             "chunks": (2 * margin + 4 * utterances) if spec.record_chunks else 0,
             "ends": 0 if tape.ends is None else len(tape.ends[1]),
             "outbox": spec.max_num_seqs + workers * cap + 8 if spec.stage else 0,
+            **dict.fromkeys(("stalls", "blamed", "sums", "handed"), 0),
         }
+        if spec.blame:
+            rows = self._rows
+            rows |= {"blamed": rows["slots"], "sums": spec.engines, "handed": rows["outbox"]}
+            rows["stalls"] = 0 if spec.stage else 2 * margin
         self.I = np.zeros(at.N_INT_HEADER, np.int64)
         self.F = np.zeros(at.N_FLOAT_HEADER)
         self._allocate(dict(self._rows))
@@ -126,6 +136,7 @@ class Pool:
         self.I[at.C_SLOTS] = rows["slots"]
         self.I[at.C_HEAP] = rows["heap"]
         self.I[at.C_CHUNKS] = rows["chunks"]
+        self.I[at.C_STALLS] = rows["stalls"]
 
     def _resized(self, old, sections, header: int, rows: dict[str, int], ints: bool):
         size = header + sum(rows[name] * width for _, name, width in sections)
@@ -176,7 +187,7 @@ class Pool:
             (at.H_NEXT_UTT, self.tape.callers if self.tape.closed else 0),
             (at.H_KIND, s.kind), (at.H_MAXNEW, s.max_new), (at.H_MAXWAIT, s.max_engine_queue),
             (at.H_INTERLEAVE, s.interleave), (at.H_MIXES, kinds.mixes(s.kind, s.mixed_chunk)),
-            (at.H_KEEP, s.keep_hashes), (at.H_LEAVES_OPEN, s.left_open > 0.0), (at.H_ROOM, room),
+            (at.H_BLAME, s.blame), (at.H_KEEP, s.keep_hashes), (at.H_LEAVES_OPEN, s.left_open > 0.0), (at.H_ROOM, room),
         ):  # fmt: skip
             I[entry] = int(value)
         for entry, number in (
@@ -262,10 +273,13 @@ class Pool:
         slots, utterances = rows["slots"], rows["utterances"]
         if I[at.H_FREE_SLOTS] < margin:
             rows["slots"] = 2 * slots + margin
+            rows["blamed"] = rows["slots"] if self.spec.blame else 0
         if I[at.H_HEAP] + margin > rows["heap"]:
             rows["heap"] = 2 * rows["heap"] + margin
         if self.spec.record_chunks and I[at.H_NCHUNKS] + margin > rows["chunks"]:
             rows["chunks"] = 2 * rows["chunks"] + margin
+        if rows["stalls"] and I[at.H_NSTALLS] + margin > rows["stalls"]:
+            rows["stalls"] = 2 * rows["stalls"] + margin
         if self.tape.closed and I[at.H_NEXT_UTT] + ROOM_CHECK * self.tape.callers > utterances:
             self.tape = self.tape.extend()
             rows["utterances"] = len(self.tape.tokens)
@@ -353,7 +367,7 @@ def record(pool: Pool) -> RunRecord:
     """The results of a pool's run so far; the tables are windows into its arenas."""
     I, F = pool.I, pool.F
     engines, floats = pool.section(at.O_ENGINE), pool.section(at.OF_ENGINE)
-    logged = int(I[at.H_NCHUNKS])
+    logged, blamed = int(I[at.H_NCHUNKS]), int(I[at.H_NSTALLS])
     stalled = F[at.K_FIRST_STALL] < NEVER
     return RunRecord(
         utterance_i=pool.section(at.O_RES),
@@ -363,6 +377,8 @@ def record(pool: Pool) -> RunRecord:
         gap_hist=pool.section(at.O_HIST)[0],
         chunk_i=pool.section(at.O_CHUNK_I)[:logged],
         chunk_f=pool.section(at.OF_CHUNK)[:logged],
+        stall_i=pool.section(at.O_STALL)[:blamed],
+        stall_f=pool.section(at.OF_STALL)[:blamed],
         busy={
             "decode": floats[:, at.G_BUSY_GPU].copy(),
             "host": floats[:, at.G_BUSY_HOST].copy(),

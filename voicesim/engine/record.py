@@ -1,8 +1,10 @@
 """What a run leaves behind, the same from kernel and reference."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+
+from voicesim.engine.blame import N_STALL_F, N_STALL_I
 
 
 @dataclass
@@ -19,6 +21,8 @@ class RunRecord:
     counters: steps, stream_steps, prefill_tokens, recomputed_tokens, preemptions,
     cached_tokens (prompt tokens found in the prefix cache), discarded_tokens, failed,
     codec_batches, codec_rows, live_calls, max_batch, events.
+    stall_i: int64[n, 12], stall_f: float64[n, 16], the audible stalls in the order of their ends,
+    with their causes (voicesim.engine.blame), if asked for.
     first_stall: start of the first audible stall (s, inf if none).  first_stall_waiting: what the
     engine's num_requests_waiting showed when the late chunk left (vLLM sets that gauge once a
     step, after scheduling: callers who have just arrived are not in it).
@@ -37,3 +41,5 @@ class RunRecord:
     first_stall: float
     first_stall_waiting: int
     now: float
+    stall_i: np.ndarray = field(default_factory=lambda: np.zeros((0, N_STALL_I), np.int64))
+    stall_f: np.ndarray = field(default_factory=lambda: np.zeros((0, N_STALL_F)))

@@ -69,6 +69,7 @@ class PoolSpec:
     admission, routing: kinds of voicesim.policy; limit, max_queued, deadline, lead: their knobs.
     retries, backoff, factor, full_jitter, standby: what the refused do.
     stage: a stage of a dialogue: chunks are handed to the dialogue instead of a listener.
+    blame: log every audible stall with its causes (voicesim.engine.blame).
     """
 
     engines: int
@@ -122,6 +123,7 @@ class PoolSpec:
     standby: bool = False
     record_chunks: bool = False
     stage: bool = False
+    blame: bool = False
 
     @property
     def bins(self) -> int:

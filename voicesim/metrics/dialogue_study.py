@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from voicesim.engine import blame as b
+from voicesim.metrics import stalls
 from voicesim.metrics.dialogue import Tables
 from voicesim.metrics.dialogue_run import Played
 from voicesim.metrics.dialogue_tables import series
@@ -45,6 +47,36 @@ def chunks_of(run: DialogueRun, tables: Tables) -> pd.DataFrame:
             "audio_s": f[:, of.K_AUDIO],
         }
     ).sort_values(["answer", "chunk"], ignore_index=True)
+
+
+def stalls_of(run: DialogueRun, tables: Tables) -> pd.DataFrame:
+    """One row per audible stall with its cause (voicesim.metrics.stalls).
+
+    pool, replica: the engine that made the late chunk ("", -1: a phrase from the cache); unit: of
+    the answer, -1 of the speech-to-speech model's.
+    """
+    i, f = run.record.stall_i, run.record.stall_f
+    turn = tables.run.turn[i[:, b.L_WHO]]
+    call = tables.run.call[turn]
+    cluster = run.scenario.cluster
+    names = [name for role in ("llm", "tts", "omni") for name in cluster.of(role)]
+    who = {
+        "session": call,
+        "turn": turn - run.tape.first[call],
+        "answer": i[:, b.L_WHO],
+        "unit": i[:, b.L_UNIT],
+        "chunk": i[:, b.L_CHUNK],
+        "pool": np.array([*names, ""], object)[i[:, b.L_POOL]],
+        "replica": i[:, b.L_ENGINE],
+    }
+    return stalls.table(who, i, f, True)
+
+
+def stall_metrics(run: DialogueRun, tables: Tables) -> dict[str, Any]:
+    """Causes of the audible stalls (voicesim.metrics.stalls.metrics) of the calls that count."""
+    kept = tables.sessions["arrival_s"] >= run.spec.warmup
+    counted = tables.sessions["session"][kept].to_numpy()
+    return stalls.metrics(stalls_of(run, tables), counted)
 
 
 def warnings_of(run: DialogueRun, variant: str) -> list[tuple[str, float]]:
@@ -98,6 +130,8 @@ def warnings_of(run: DialogueRun, variant: str) -> list[tuple[str, float]]:
 def written(run: DialogueRun, tables: Tables, chunks: bool) -> dict[str, Any]:
     """The tables that go into the run's folder, by name."""
     found = {"sessions": tables.sessions, "turns": tables.turns, "units": tables.units}
+    if run.spec.blame:
+        found["stalls"] = stalls_of(run, tables)
     if chunks:
         found["chunks"] = chunks_of(run, tables)
     return found

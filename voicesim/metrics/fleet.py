@@ -14,7 +14,7 @@ import pandas as pd
 from voicesim.engine.gauges import Gauges
 from voicesim.engine.layout import B_WAITING_MAX
 from voicesim.engine.record import RunRecord
-from voicesim.metrics import tables
+from voicesim.metrics import stalls, tables
 from voicesim.metrics.summary import busy_shares, run_metrics
 from voicesim.scenario import Scenario
 from voicesim.simulation import Run
@@ -31,11 +31,13 @@ COLUMNS = {
 
 @dataclass
 class Part:
-    """One pool's run with its tables.  calls, streams: as in ``metrics.tables``."""
+    """One pool's run with its tables.  calls, streams: as in ``metrics.tables``; stalls: as in
+    ``metrics.stalls``, of a run that was asked for causes."""
 
     run: Run
     calls: pd.DataFrame
     streams: pd.DataFrame
+    stalls: pd.DataFrame | None = None
 
     @property
     def pool(self) -> str:
@@ -49,12 +51,14 @@ class Part:
             record,
             utterance_i=record.utterance_i[none], utterance_f=record.utterance_f[none],
             chunk_i=record.chunk_i[none], chunk_f=record.chunk_f[none],
+            stall_i=record.stall_i[none], stall_f=record.stall_f[none],
         )  # fmt: skip
         tape = self.run.tape
         if not tape.closed:
             tape = tape.only(np.zeros(tape.sessions, dtype=bool))
         run = replace(self.run, tape=tape, record=record)
-        return Part(run, self.calls[COLUMNS["calls"]], self.streams[COLUMNS["streams"]])
+        rows = None if self.stalls is None else self.stalls.drop(columns="detail")
+        return Part(run, self.calls[COLUMNS["calls"]], self.streams[COLUMNS["streams"]], rows)
 
 
 def part_of(run: Run) -> Part:
@@ -64,11 +68,22 @@ def part_of(run: Run) -> Part:
     if run.tape.numbers is not None:
         for table in (calls, streams):
             table["session"] = run.tape.numbers[table["session"]]
-    return Part(run, calls, streams)
+    return Part(run, calls, streams, stalls.stalls(run) if run.spec.blame else None)
 
 
 def metrics_of(parts: Sequence[Part], whole: Scenario) -> dict[str, Any]:
-    """Metrics of a run (``metrics.summary.run_metrics``) from the parts of all its pools."""
+    """Metrics of a run (``metrics.summary.run_metrics``, and the causes of its stalls if they are
+    known) from the parts of all its pools."""
+    found = _metrics(parts, whole)
+    blamed = [p.stalls for p in parts if p.stalls is not None]
+    if blamed:
+        calls = pd.concat([p.calls for p in parts], ignore_index=True)
+        counted = calls["session"][calls["arrival_s"] >= whole.warmup].to_numpy()
+        found |= stalls.metrics(pd.concat(blamed, ignore_index=True), counted)
+    return found
+
+
+def _metrics(parts: Sequence[Part], whole: Scenario) -> dict[str, Any]:
     if len(parts) == 1:
         return run_metrics(parts[0].run, parts[0].calls, parts[0].streams)
     calls = pd.concat([p.calls for p in parts], ignore_index=True)

@@ -118,11 +118,19 @@ def print_dialogues(summary: Summary, context: Mapping[str, Any], console: Conso
 
 
 def sayings(summary: Summary) -> list[tuple[str, str]]:
-    """(variant, sentence): turn-taking, interruptions, caches, nearest knee, one more caller."""
+    """(variant, sentence): turn-taking, interruptions, caches, nearest knee, one more caller,
+    causes of stalls."""
     return [
         (name, line)
         for name, m in summary.items()
-        for line in (turn_taking(m), interruptions(m), caches(m), knee(m), one_more(m))
+        for line in (
+            turn_taking(m),
+            interruptions(m),
+            caches(m),
+            knee(m),
+            one_more(m),
+            *words.causes(m),
+        )
         if line
     ]
 

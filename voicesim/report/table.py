@@ -93,7 +93,11 @@ def print_report(
     many = context["replications"]
     items(
         console,
-        [(f"{name}:", line) for name, m in summary.items() for line in words.signals(m, many)],
+        [
+            (f"{name}:", line)
+            for name, m in summary.items()
+            for line in (*words.signals(m, many), *words.causes(m))
+        ],
     )
     if more := [*notes(summary), *one_run(context)]:
         say("")

@@ -180,6 +180,22 @@ def signals(metrics: Mapping[str, Any], replications: int = 1) -> list[str]:
     return lines + [_fired(name, mean(rules, name)) for name in others]
 
 
+def causes(metrics: Mapping[str, Any]) -> list[str]:
+    """Why the audible stalls were heard, the commonest cause first; nothing if there are none."""
+    found = {name: mean(metrics, "stall_causes", name) for name in metrics.get("stall_causes", ())}
+    told = sorted(((v, name) for name, v in found.items() if v), reverse=True)
+    if not told:
+        return []
+    seconds = {name: mean(metrics, "stall_cause_seconds", name) or 0.0 for name in found}
+    total = sum(seconds.values())
+    parts = sorted(((v / total, name) for name, v in seconds.items() if v), reverse=True)
+    most, lengths = (
+        ", ".join(f"{name} {percent(v)}" for v, name in each if v >= 0.005)
+        for each in (told, parts)
+    )
+    return [f"audible stalls by main cause: {most}; their seconds: {lengths}"]
+
+
 def _fired(rule: str, at: float | None) -> str:
     """When an alarm on something else than the chunk gap went off, if ever."""
     what = "on waiting callers" if rule.startswith("waiting") else rule

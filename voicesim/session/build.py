@@ -29,7 +29,7 @@ NO_LIMIT = 1 << 40
 
 
 def dialogue_spec(
-    scenario: Scenario, replication: int = 0, record_chunks: bool = False
+    scenario: Scenario, replication: int = 0, record_chunks: bool = False, blame: bool = False
 ) -> DialogueSpec:
     """The numbers of one replication of a scenario whose workload is a dialogue.
 
@@ -66,6 +66,7 @@ def dialogue_spec(
         resolution=scenario.series.resolution,
         seed=signed(rng.run_seed(scenario.seed, replication)),
         record_chunks=record_chunks,
+        blame=blame,
     )
 
 

@@ -6,9 +6,11 @@ import numpy as np
 
 from voicesim.engine import layout as at
 from voicesim.engine.asr import AsrPool
+from voicesim.engine.blame import N_STALL_F, N_STALL_I
 from voicesim.engine.pool import Pool
 from voicesim.engine.pool import record as record_of
 from voicesim.engine.spec import NEVER
+from voicesim.session import blame
 from voicesim.session import layout as lay
 from voicesim.session.kernel.loop import AT_ONCE, ROOM_CHECK, run
 from voicesim.session.record import (
@@ -38,6 +40,7 @@ _INT = (
     (lay.O_HIST, "one", at.N_FINE),
     (lay.O_GAPS, "bins", at.N_COARSE),
     (lay.O_CHUNK, "chunks", lay.CHUNK_I),
+    (lay.O_STALLS, "stalls", N_STALL_I),
 )
 _FLOAT = (
     (lay.OF_TURN, "turns", lay.NV),
@@ -49,6 +52,9 @@ _FLOAT = (
     (lay.OF_ANSWER_F, "answers", lay.ANSWER_F),
     (lay.OF_CALL_F, "calls", lay.CALL_F),
     (lay.OF_CHUNK, "chunks", lay.CHUNK_F),
+    (lay.OF_STALLS, "stalls", N_STALL_F),
+    (lay.OF_SOURCE, "sources", blame.N_SOURCE),
+    (lay.OF_WHY, "blamed", blame.N_WHY),
 )
 
 
@@ -64,6 +70,9 @@ class Dialogue:
             "units": tape.units, "heap": 2 * AT_ONCE * ROOM_CHECK, "bins": spec.bins,
             "table": 4096, "one": 1,
             "chunks": 2 * AT_ONCE * ROOM_CHECK if spec.record_chunks else 0,
+            "stalls": 2 * AT_ONCE * ROOM_CHECK if spec.blame else 0,
+            "sources": tape.units + tape.answers if spec.blame else 0,
+            "blamed": tape.answers if spec.blame else 0,
         }  # fmt: skip
         self.J = np.zeros(lay.N_J, np.int64)
         self.E = np.zeros(lay.N_E)
@@ -85,6 +94,7 @@ class Dialogue:
         self.E = self._resized(self.E, _FLOAT, lay.N_E, rows, fresh)
         self._rows = rows
         self.J[lay.C_HEAP], self.J[lay.C_CHUNKS] = rows["heap"], rows["chunks"]
+        self.J[lay.C_STALLS] = rows["stalls"]
         self._arenas = (self.E.ctypes.data, len(self.E), self.J.ctypes.data, len(self.J))
 
     def _resized(self, old: np.ndarray, sections: Any, header: int, rows: Any, fresh: bool) -> Any:
@@ -123,6 +133,7 @@ class Dialogue:
             (lay.J_FLUSH, s.flush), (lay.J_PREFETCH, s.prefetch),
             (lay.J_FILLER_CUT, s.filler_cut), (lay.J_WAIT_ALL, s.wait_all),
             (lay.J_LOG, s.record_chunks), (lay.J_BINS, s.bins), (lay.J_CALLS, self.tape.calls),
+            (lay.J_BLAME, s.blame), (lay.J_UNITS, self.tape.units),
         ):  # fmt: skip
             J[entry] = int(value)
         for entry, number in (
@@ -208,6 +219,8 @@ class Dialogue:
                 rows["heap"] *= 2
             if self.spec.record_chunks and self.J[lay.J_CHUNKS] + ahead > rows["chunks"]:
                 rows["chunks"] *= 2
+            if self.spec.blame and self.J[lay.J_STALLS] + ahead > rows["stalls"]:
+                rows["stalls"] *= 2
             self._allocate(rows, fresh=False)
 
 
@@ -223,6 +236,7 @@ def record(dialogue: Dialogue) -> DialogueRecord:
     """The results of a run so far; the tables are windows into its arenas."""
     E = dialogue.E
     stalled, logged = E[lay.E_FIRST_STALL] < NEVER, int(dialogue.J[lay.J_CHUNKS])
+    blamed = int(dialogue.J[lay.J_STALLS])
     return DialogueRecord(
         answer_i=dialogue.section(lay.O_ANSWER_I),
         answer_f=dialogue.section(lay.OF_ANSWER_F),
@@ -237,4 +251,6 @@ def record(dialogue: Dialogue) -> DialogueRecord:
         asr={} if dialogue.asr is None else dialogue.asr.record(dialogue.now),
         first_stall=float(E[lay.E_FIRST_STALL]) if stalled else float("inf"),
         now=dialogue.now,
+        stall_i=dialogue.section(lay.O_STALLS)[:blamed],
+        stall_f=dialogue.section(lay.OF_STALLS)[:blamed],
     )

@@ -20,8 +20,10 @@ MOST_POOLS = 16
     OF_TURN, OF_ANSWER, OF_UNIT, OF_TIMERS, OF_JITTER, OF_ARRIVAL, OF_ANSWER_F,
     OF_CALL_F, OF_CHUNK,
 ) = range(46)  # fmt: skip
+# blame (session/blame.py): is it on, stalls logged, their capacity, sections
+J_BLAME, J_UNITS, J_STALLS, C_STALLS, O_STALLS, OF_STALLS, OF_SOURCE, OF_WHY = range(46, 54)
 # addresses and lengths of the pools' arenas, four words each; the recogniser's last
-J_ARENAS = 48
+J_ARENAS = 56
 N_J = J_ARENAS + 4 * (MOST_POOLS + 1)
 
 # --- float header -----------------------------------------------------------------------------

@@ -28,14 +28,16 @@ def simulate_dialogue(
     engine: str = "kernel",
     processes: Sequence[Callable[[Any, Any], Any]] = (),
     record_chunks: bool = False,
+    blame: bool = False,
 ) -> DialogueRun:
     """Play one replication of a scenario whose workload is a dialogue.
 
     engine: "kernel" (compiled) or "reference" (plain SimPy); the results are equal to the bit.
     processes: generator functions of (env, cluster), SimPy processes beside the calls.
+    blame: log every audible stall with its causes (voicesim.metrics.stalls).
     Raises ModelError, ProfileError.
     """
-    spec = dialogue_spec(scenario, replication, record_chunks)
+    spec = dialogue_spec(scenario, replication, record_chunks, blame)
     tape = dialogue_tape(scenario, replication)
     if engine == "reference":
         from voicesim.session.reference import run_dialogue_reference

@@ -1,9 +1,10 @@
 """What a run of dialogues leaves behind, the same from kernel and reference."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from voicesim.engine.blame import N_STALL_F, N_STALL_I
 from voicesim.engine.record import RunRecord
 
 # answers, int columns
@@ -56,6 +57,7 @@ class DialogueRecord:
     series: int64[bins, 7].  gaps, gap_hist: as in RunRecord, over the chunks of answers.
     chunk_i: int64[n, 2], chunk_f: float64[n, 4], in the order of sending, if asked for.
     pools: one RunRecord for each of the spec's pools: utterances are answers (LLM, omni) or units.
+    stall_i, stall_f: the audible stalls as in RunRecord, if asked for.
     asr: seconds and counts of the recogniser by name (voicesim.engine.asr), {} if there is none.
     """
 
@@ -72,3 +74,5 @@ class DialogueRecord:
     asr: dict[str, np.ndarray]
     first_stall: float
     now: float
+    stall_i: np.ndarray = field(default_factory=lambda: np.zeros((0, N_STALL_I), np.int64))
+    stall_f: np.ndarray = field(default_factory=lambda: np.zeros((0, N_STALL_F)))

@@ -4,7 +4,7 @@ A scenario becomes a DialogueSpec (``voicesim.simulation``) and a DialogueTape
 (``voicesim.workload.dialogue``).  Times are seconds, lengths tokens (decode steps).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class DialogueSpec:
     wait_all: the client plays a unit once all of it is there.  client_per_audio,
     client_per_chunk: seconds that the client's code takes for a second of audio (pacing sleep),
     for a chunk (sample-rate conversion).
+    blame: log every audible stall with its causes (voicesim.engine.blame).
     omni_timeout: without a sound from the omni pool for so long, the three stages answer (s).
     """
 
@@ -85,6 +86,7 @@ class DialogueSpec:
     resolution: float = 1.0
     seed: int = 0
     record_chunks: bool = False
+    blame: bool = False
 
     @property
     def bins(self) -> int:
@@ -94,4 +96,5 @@ class DialogueSpec:
     @property
     def pools(self) -> tuple[PoolSpec, ...]:
         """All pools of continuous batching, in the order of their numbers."""
-        return (*self.llm, *self.tts, *(() if self.omni is None else (self.omni,)))
+        speech = (*self.tts, *(() if self.omni is None else (self.omni,)))
+        return (*self.llm, *(replace(pool, blame=self.blame) for pool in speech))

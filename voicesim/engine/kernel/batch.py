@@ -10,6 +10,8 @@ The kinds of engine differ in ``admits``, ``first_in_line``, ``requeue``, ``vict
 """
 
 from voicesim.engine import kinds
+from voicesim.engine.blame import FOUND, NSB
+from voicesim.engine.kernel.blame import joined, step_begins, step_ends, thrown_out
 from voicesim.engine.kernel.codec import chunk_ready, dispatch, next_chunk, observed, reshare
 from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.kernel.lists import append, prepend, push_timer, remove
@@ -216,6 +218,8 @@ def step_end(F, I, g, t):
     """A step of engine g ends at t: tokens, chunks, completions; then the next step begins."""
     e = I[O_ENGINE] + g * NEI
     x = I[OF_ENGINE] + g * NGF
+    if I[H_BLAME] != 0:
+        step_ends(F, I, g, t)
     account_step(F, I, g, t)
     I[e + E_STEPS] += 1
     I[e + E_CHUNKS] = 0
@@ -349,6 +353,8 @@ def end_prefills(F, I, g, t):
             I[H_STREAM_STEPS] += 1
             I[o + S_GEN] += 1
             join_lockstep(I, g, s)
+            if I[H_BLAME] != 0:
+                joined(F, I, s, t)
             if I[o + S_DUE] == 0:
                 I[o + S_DUE] = next_chunk(I, s, 0, 0)
             if I[o + S_GEN] == I[o + S_DUE]:
@@ -560,6 +566,8 @@ def preempt(F, I, g, t, s):
         own = (lost - I[H_PREFIX]) // I[H_BLOCK]
         I[o + S_KEPT] = own if own > 0 else 0
         I[o + S_MARK] = I[e + E_TAKEN] + free
+    if I[H_BLAME] != 0:
+        thrown_out(F, I, s, t)
     I[o + S_COMPUTED] = 0
     I[o + S_STATE] = WAITING
     I[o + S_PREEMPTS] += 1
@@ -733,6 +741,8 @@ def admit_waiting(F, I, g, t, budget, idle):
             hold_prefix(I, g, s)
         I[o + S_KEPT] = 0
         I[o + S_COMPUTED] = hit
+        if I[H_BLAME] != 0:
+            F[I[OF_BLAME] + s * NSB + FOUND] = hit
         upto = prefill_holds(I, s, hit + n)
         plan_prefill(I, g, s, n, blocks_for(I, upto) - blocks_for(I, hit))
         budget -= n
@@ -777,6 +787,7 @@ def begin_step(F, I, g, t):
     tokens = decodes
     kv = I[e + E_CONTEXT] + decodes if decodes > 0 else 0
     pairs = float(kv)
+    context = pairs
     prompts = 0
     encode = 0.0
     s = I[e + E_FIRST_PREFILL]
@@ -810,7 +821,10 @@ def begin_step(F, I, g, t):
     if I[H_NOISE] != 0:
         key = hash_key(I[H_SEED], P_STEP_NOISE, g, I[e + E_STEPS])
         noise = F[I[OF_NOISE] + table_index(key)]
-    seconds = step_seconds(F, gpu, host) * noise
+    full = step_seconds(F, gpu, host)
+    seconds = full * noise
+    if I[H_BLAME] != 0:
+        step_begins(F, I, g, decodes, context, float(tokens - decodes), full)
     I[e + E_STEPPING] = 1
     F[x + G_START] = t
     F[x + G_GPU] = gpu * noise

@@ -2,6 +2,8 @@
 
 from math import frexp
 
+from voicesim.engine.blame import N_HANDED, N_STATE, NOW, NSB
+from voicesim.engine.kernel.blame import arrived, chunk_filled, vocoded
 from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.kernel.lists import append, remove
 from voicesim.engine.kernel.schedule import codec_seconds
@@ -128,6 +130,11 @@ def hand_over(F, I, s, t, new, last):
     I[m + M_UTT] = I[o + S_UTT]
     I[m + M_TOKENS] = new
     I[m + M_LAST] = last
+    if I[H_BLAME] != 0:
+        w = I[OF_OUTBOX] + (I[H_OUTBOX] - 1) * N_HANDED
+        for c in range(N_STATE):
+            F[w + c] = F[I[OF_BLAME] + s * NSB + NOW + c]
+        F[w + N_STATE] = I[o + S_ENGINE]
     if last:
         write_result(F, I, s, COMPLETED, t)
         I[o + S_INQ] = 0
@@ -142,6 +149,8 @@ def deliver(F, I, s, t, rows):
     u = I[o + S_UTT]
     index = I[o + S_SENT]
     new = chunk_tokens(I, s, index, I[o + S_SENT_TOK], I[o + S_TOKENS])
+    if I[H_BLAME] != 0 and I[H_CODEC] != 0:
+        vocoded(F, I, s, t, new)
     I[o + S_SENT] = index + 1
     I[o + S_SENT_TOK] += new
     last = I[o + S_SENT_TOK] == I[o + S_TOKENS]
@@ -170,6 +179,7 @@ def deliver(F, I, s, t, rows):
     late = (arrive - F[x + X_FIRST]) - F[x + X_RECEIVED]
     if late > F[x + X_C]:
         F[x + X_C] = late
+    lead = F[x + X_PLAY_END] - arrive
     mode, play_end, held, since, stall, started, lost = player_deliver(
         I[o + S_MODE], F[x + X_PLAY_END], F[x + X_HELD], F[x + X_SINCE], arrive, audio, last,
         F[K_PREBUFFER], F[K_REBUFFER], F[K_MAX_WAIT], F[K_MAX_QUEUE],
@@ -186,6 +196,8 @@ def deliver(F, I, s, t, rows):
         count_gap(F, I, s, gap, before, audio, arrive)
     if heard and stall > 0.0:
         count_stall(F, I, s, stall, arrive)
+    if I[H_BLAME] != 0:
+        arrived(F, I, s, index, t, arrive, lead, stall, started, heard)
     if I[H_CHUNKLOG] != 0:
         log_chunk(F, I, u, index, g, rows, F[x + X_READY_AT], t, arrive, audio)
     if last:
@@ -223,8 +235,12 @@ def chunk_ready(F, I, s, t):
     I[o + S_READY] += 1
     if I[H_CODEC] == 0:
         F[x + X_READY_AT] = t
+        if I[H_BLAME] != 0:
+            chunk_filled(F, I, s, t)
         deliver(F, I, s, t, 1)
     elif I[o + S_INQ] == 0:
+        if I[H_BLAME] != 0:
+            chunk_filled(F, I, s, t)
         enqueue(F, I, s, t)
 
 

@@ -20,8 +20,9 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 _SOURCES = (
     *sorted(Path(__file__).parent.glob("*.py")),
     *sorted((_PACKAGE / "session" / "kernel").glob("*.py")),
-    *(_PACKAGE / "session" / name for name in ("layout.py", "record.py", "spec.py")),
+    *(_PACKAGE / "session" / name for name in ("blame.py", "layout.py", "record.py", "spec.py")),
     *sorted((_PACKAGE / "engine").glob("asr*.py")),
+    _PACKAGE / "engine" / "blame.py",
     _PACKAGE / "engine" / "layout.py",
     _PACKAGE / "engine" / "cost.py",
     _PACKAGE / "engine" / "kinds.py",

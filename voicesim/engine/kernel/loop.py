@@ -114,6 +114,9 @@ def room(F, I):
         return False
     if I[H_CHUNKLOG] != 0 and I[H_NCHUNKS] + margin > I[C_CHUNKS]:
         return False
+    logs = I[H_BLAME] != 0 and I[H_MESSAGES] == 0  # a stage's stalls are the dialogue's
+    if logs and I[H_NSTALLS] + margin > I[C_STALLS]:
+        return False
     ahead = ROOM_CHECK * I[H_CLOSED]  # callers: each may take the next utterance in an event
     return ahead == 0 or I[H_NEXT_UTT] + ahead <= I[H_UTTERANCES]
 

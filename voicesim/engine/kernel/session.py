@@ -1,6 +1,7 @@
 """Sessions: utterances begin, ask for admission, are retried, heard, abandoned, finished."""
 
 from voicesim.engine import kinds
+from voicesim.engine.kernel.blame import submitted
 from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.kernel.lists import append, push_timer, remove
 from voicesim.engine.kernel.schedule import predicted_step
@@ -182,6 +183,8 @@ def submit(F, I, s, g, t):
     I[o + S_STATE] = WAITING
     F[x + X_ADMIT] = t
     F[x + X_ENQUEUED] = t
+    if I[H_BLAME] != 0:
+        submitted(F, I, s, t)
     append(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
     I[e + E_WAITING] += 1
     if I[e + E_STEPPING] == 0 and I[e + E_KICK] == 0:

@@ -61,8 +61,10 @@ class Codec:
         stream.ready += 1
         if self.spec is None:
             stream.queued_at = self.env.now
+            stream.waits.chunk_filled(self.engine.sums, self.env.now)
             self.deliver(stream, 1)
         elif stream.in_codec == 0:
+            stream.waits.chunk_filled(self.engine.sums, self.env.now)
             self.enqueue(stream)
 
     def enqueue(self, stream: Stream) -> None:
@@ -183,5 +185,10 @@ class Codec:
     def deliver(self, stream: Stream, rows: int) -> None:
         """The stream's next chunk leaves the server."""
         new = self.chunk_tokens(stream, stream.sent, stream.sent_tokens)
-        self.lag += LAG_WEIGHT * ((self.env.now - stream.queued_at) - self.lag)
+        waited = self.env.now - stream.queued_at
+        self.lag += LAG_WEIGHT * (waited - self.lag)
+        if self.spec is not None:
+            frames = new + min(self.spec.left_context, stream.sent_tokens)
+            alone = cost.codec_seconds(*self.cost, 1.0, float(frames))
+            stream.waits.vocoded(waited, alone)
         self.world.send(stream, new, rows)

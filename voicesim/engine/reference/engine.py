@@ -13,6 +13,7 @@ from typing import Any
 from voicesim.engine import cost, kinds
 from voicesim.engine import layout as at
 from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG
+from voicesim.engine.reference.blame import Sums
 from voicesim.engine.reference.codec import Codec
 from voicesim.engine.reference.stream import Stream
 from voicesim.engine.reference.timeline import Work
@@ -53,6 +54,7 @@ class Engine:
         self.live = 0
         self.live_since = self.live_area = 0.0
         self.open = True
+        self.sums = Sums(self)
         self.codec = Codec(self)
         self.env.process(self.serve())
 
@@ -79,6 +81,7 @@ class Engine:
         stream.engine = self
         stream.state = at.WAITING
         stream.admitted = self.env.now
+        stream.waits.submitted(self.env.now)
         self.waiting.append(stream)
         if not self.stepping and not self.kick_pending:
             self.kick()
@@ -211,6 +214,7 @@ class Engine:
                 self.hit_prefix(stream)
             stream.kept = 0
             self.hit_history(stream, hit)
+            stream.waits.found = hit
             if kinds.holds_whole(self.spec.kind):
                 self.take(self.blocks_for(whole) - stream.blocks)
                 stream.blocks = self.blocks_for(whole)
@@ -319,13 +323,15 @@ class Engine:
     def start(self, scheduled: list[tuple[Stream, int]], chunks_emitted: int) -> None:
         """The step's cost, and the step."""
         spec, counters = self.spec, self.world.counters
-        tokens = kv = 0
+        tokens = kv = decodes = context = 0
         pairs = encode = 0.0
         for stream, n in scheduled:
             tokens += n
             kv += stream.computed + n
             if stream.decoding:
                 pairs += stream.computed + n
+                decodes += 1
+                context += stream.computed + n
                 stream.computed += 1
                 counters["stream_steps"] += 1
         for stream, n in scheduled:
@@ -346,7 +352,10 @@ class Engine:
         if spec.noise is not None:
             key = hash_key_py(spec.seed, at.P_STEP_NOISE, self.number, self.steps)
             noise = float(spec.noise[table_index_py(key)])
-        seconds = float(cost.step_seconds(spec.step.params, gpu, host)) * noise
+        full = float(cost.step_seconds(spec.step.params, gpu, host))
+        seconds = full * noise
+        if spec.blame:
+            self.sums.step_begins(decodes, context, tokens - decodes, full)
         self.gpu, self.host, self.solo = gpu * noise, host * noise, seconds
         self.stepping = True
         self.step = Work(self.env, seconds, at.STEP_END, self.number)
@@ -416,6 +425,7 @@ class Engine:
             if victim.fully_sent or victim.aborted:
                 self.world.maybe_forget(victim)
             return victim
+        victim.waits.preempted(self.sums, self.env.now)
         victim.once_computed = max(victim.once_computed, victim.computed)
         victim.computed = 0
         victim.state = at.WAITING
@@ -429,6 +439,8 @@ class Engine:
     def end_step(self) -> None:
         """Tokens are sampled; chunks fill, streams end; cancelled streams leave."""
         assert self.step is not None
+        if self.spec.blame:
+            self.sums.step_ends(self.step.started, self.solo, self.env.now)
         self.account()
         self.steps += 1
         self.chunks_emitted = 0
@@ -457,6 +469,7 @@ class Engine:
         self.world.counters["stream_steps"] += 1
         stream.generated += 1
         stream.state = at.DECODING
+        stream.waits.joined(stream, self.sums, self.env.now)
         if stream.due == 0:
             stream.due = self.codec.next_chunk(stream, 0, 0)
         if stream.generated == stream.due:

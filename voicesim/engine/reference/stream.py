@@ -1,9 +1,10 @@
 """One stream: an utterance on its way from request to the listener's ear."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from voicesim.engine import layout as at
+from voicesim.engine.reference.blame import Waits
 from voicesim.listener import player
 
 
@@ -62,6 +63,7 @@ class Stream:
     worst_a: float = 0.0
     worst_c: float = 0.0
     worst_pace: float = -1.0
+    waits: Waits = field(default_factory=Waits)  # why it stalls
 
     @property
     def decoding(self) -> bool:

@@ -10,6 +10,8 @@ import numpy as np
 from voicesim.engine import layout as at
 from voicesim.engine.kinds import must_fit
 from voicesim.engine.record import RunRecord
+from voicesim.engine.blame import N_STALL_F, N_STALL_I, NETWORK, SCHEDULE
+from voicesim.engine.reference.blame import stall_row
 from voicesim.engine.reference.engine import Engine
 from voicesim.engine.reference.stream import Stream
 from voicesim.engine.reference.timeline import Timeline
@@ -37,6 +39,7 @@ class World:
         self.gaps = np.zeros((spec.bins, at.N_COARSE), np.int64)
         self.gap_hist = np.zeros(at.N_FINE, np.int64)
         self.chunks: list[tuple[Any, ...]] = []
+        self.stalls: list[tuple[list[int], list[float]]] = []
         self.rows_i: dict[int, list[int]] = {}
         self.rows_f: dict[int, list[float]] = {}
         self.live: dict[int, Stream] = {}
@@ -316,6 +319,7 @@ class World:
         stream.worst_a = max(stream.worst_a, (arrive - stream.first_arrival) - stream.received)
         stream.received += audio
         stream.worst_c = max(stream.worst_c, (arrive - stream.first_arrival) - stream.received)
+        lead = stream.play_end - arrive
         (stream.mode, stream.play_end, stream.held, stream.since, stall, started, lost) = (
             player.deliver(
                 stream.mode, stream.play_end, stream.held, stream.since, arrive, audio, last,
@@ -330,6 +334,11 @@ class World:
             self.count_gap(stream, gap, before, audio, arrive)
         if heard and stall > 0.0:
             self.count_stall(stream, stall, arrive)
+        if spec.blame:
+            self.blame(stream, index, arrive, stall if heard else 0.0)
+            anew = index == 0 or stall > 0.0 or started >= 0.0
+            playing = stream.mode == player.PLAYING
+            stream.waits.arrived(lead if playing else None, anew)
         if spec.record_chunks:
             self.chunks.append(
                 (stream.utterance, index, stream.engine.number, rows,
@@ -369,6 +378,18 @@ class World:
             if stream.requested >= self.spec.warmup and began < self.first_stall:
                 self.first_stall = began
                 self.first_stall_waiting = stream.engine.waiting_gauge
+
+    def blame(self, stream: Stream, index: int, arrive: float, stall: float) -> None:
+        """Note what the chunk has waited for; an audible stall goes into the log."""
+        waits = stream.waits
+        waits.now[NETWORK] = arrive - (self.env.now + self.spec.delay)
+        if stall > self.spec.audible:
+            who = (stream.utterance, index, -1, 0, stream.engine.number)
+            row = stall_row(
+                who, stream.engine.sums, waits.base, waits.now, arrive - stall, stall,
+                stall + waits.margin, SCHEDULE,
+            )  # fmt: skip
+            self.stalls.append(row)
 
     # --- recording ----------------------------------------------------------------------------
 
@@ -451,6 +472,8 @@ class World:
                 "codec_rows": sum(e.codec.rows_done for e in engines),
             },
             self.first_stall, self.first_stall_waiting, float(self.env.now),
+            np.array([i for i, _ in self.stalls], np.int64).reshape(-1, N_STALL_I),
+            np.array([f for _, f in self.stalls], float).reshape(-1, N_STALL_F),
         )  # fmt: skip
 
 

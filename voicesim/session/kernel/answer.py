@@ -11,6 +11,8 @@ from voicesim.engine.layout import (
 )
 from voicesim.engine.spec import NEVER
 from voicesim.listener import player
+from voicesim.session.blame import N_WHY, SINCE, W_ASKED, W_GATED
+from voicesim.session.kernel.blame import listened, source, waited_for
 from voicesim.session.kernel.recogniser import disconnect, drop_speech
 from voicesim.session.kernel.stages import ask, cancel_stream, token_audio
 from voicesim.session.kernel.state import *
@@ -155,12 +157,16 @@ def submit_units(E, J, r, t):
         i = J[a + N_ASKED]
         at = gate(E, J, r, i, t)
         if at > t:
+            if J[J_BLAME] != 0:
+                E[source(J, J[a + N_UNIT] + i) + W_GATED] = 1.0
             if at < NEVER and J[a + N_GATE] == 0:
                 J[a + N_GATE] = 1
                 set_timer(E, J, at, D_GATE, r)
             break
         J[a + N_ASKED] = i + 1
         n = J[a + N_UNIT] + i
+        if J[J_BLAME] != 0:
+            E[source(J, n) + W_ASKED] = t
         w = J[O_UNIT] + n * NW
         if J[w + W_CACHED] != 0:
             J[w + W_HELD] = J[w + W_TOKENS]
@@ -212,9 +218,13 @@ def send_held(E, J, r, t):
             break
         audio = J[w + W_HELD] * token_audio(J, J[J_LLM] + J[a + N_TTS])
         J[w + W_HELD] = 0
+        if J[J_BLAME] != 0:
+            waited_for(E, J, r, source(J, J[a + N_UNIT] + i), i > 0, t)
         send(E, J, r, audio, done and i + 1 == J[a + N_UNITS], t)
         if not done:
             break
+        if J[J_BLAME] != 0:
+            E[J[OF_WHY] + r * N_WHY + SINCE] = t
         J[a + N_SENDING] = i + 1
         J[J[O_ANSWER_I] + r * ANSWER_I + A_SENT_UNITS] = i + 1
         playing = J[a + N_MODE] == PLAYING
@@ -253,6 +263,7 @@ def send(E, J, r, audio, last, t):
     E[y + Y_AUDIO] = audio
     if J[J_LOG] != 0:
         log_chunk(E, J, r, index, t, arrive, ready, audio)
+    lead = E[y + Y_PLAY_END] - ready
     mode, play_end, held, since, stall, started, lost = player_deliver(
         J[a + N_MODE], E[y + Y_PLAY_END], E[y + Y_HELD], E[y + Y_SINCE], ready, audio, last,
         E[E_PREBUFFER], E[E_REBUFFER], E[E_MAX_WAIT], E[E_MAX_QUEUE],
@@ -267,6 +278,12 @@ def send(E, J, r, audio, last, t):
         E[f + A_START] = started
     if stall > 0.0:
         count_stall(E, J, r, stall, ready)
+    if J[J_BLAME] != 0:
+        unit = -1 if J[a + N_OMNI] != 0 else J[a + N_SENDING]
+        late = arrive - (t + E[E_DELAY])
+        listened(
+            E, J, r, unit, index, mode, late, ready, ready - arrive, lead, stall, started
+        )  # fmt: skip
     if mode == PLAYING:
         E[f + A_PLAY_END] = play_end
         expect_interruption(E, J, r)

@@ -26,6 +26,7 @@ from voicesim.engine.layout import (
     TIMER,
 )
 from voicesim.engine.spec import NEVER
+from voicesim.session.kernel.blame import handed, source, source_of_omni
 from voicesim.session.kernel.recogniser import next_recognition, recognise, take_text
 from voicesim.session.kernel.state import *
 from voicesim.session.kernel.turn import (
@@ -54,6 +55,9 @@ def take_outbox(E, J, pool, t):
         m = I[O_OUTBOX] + i * NMI
         u = I[m + M_UTT]
         last = I[m + M_LAST] != 0
+        if J[J_BLAME] != 0 and pool >= J[J_LLM]:
+            omni = pool == J[J_OMNI]
+            handed(E, J, pool, source_of_omni(J, u) if omni else source(J, u), i, t)
         if pool < J[J_LLM]:
             unit_of_text(E, J, u, last, t)
         elif pool < J[J_LLM] + J[J_TTS]:
@@ -79,6 +83,8 @@ def short_of_room(J):
         if not room(floats_of(J, p), ints_of(J, p)):
             return p
     ahead = ROOM_CHECK * AT_ONCE
+    if J[J_BLAME] != 0 and J[J_STALLS] + ahead > J[C_STALLS]:
+        return J[J_POOLS]
     if J[J_HEAP] + ahead > J[C_HEAP] or (J[J_LOG] != 0 and J[J_CHUNKS] + ahead > J[C_CHUNKS]):
         return J[J_POOLS]
     return -1

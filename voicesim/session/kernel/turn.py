@@ -16,6 +16,8 @@ from voicesim.session.kernel.answer import (
     send,
     speaking,
 )
+from voicesim.session.blame import W_TEXT
+from voicesim.session.kernel.blame import source, source_of_omni, waited_for
 from voicesim.session.kernel.recogniser import connect, flush, speech_begins, transcribe
 from voicesim.session.kernel.stages import ask, cancel_stream, token_audio
 from voicesim.session.kernel.state import *
@@ -305,6 +307,8 @@ def turn_event(E, J, kind, u, t):
 def unit_of_text(E, J, r, last, t):
     """The language model has completed a unit of answer r."""
     a = J[O_ANSWER] + r * NN
+    if J[J_BLAME] != 0:
+        E[source(J, J[a + N_UNIT] + J[a + N_READY]) + W_TEXT] = t
     J[a + N_READY] += 1
     f = J[OF_ANSWER_F] + r * ANSWER_F
     if E[f + A_FIRST_UNIT] < 0.0:
@@ -341,6 +345,8 @@ def chunk_of_speech(E, J, n, tokens, last, t):
 def chunk_of_omni(E, J, r, tokens, last, t):
     """The speech-to-speech model has made a chunk of answer r."""
     if J[J[O_ANSWER] + r * NN + N_CANCELLED] == 0:
+        if J[J_BLAME] != 0:
+            waited_for(E, J, r, source_of_omni(J, r), False, t)
         send(E, J, r, tokens * token_audio(J, J[J_OMNI]), last, t)
     elif J[J_CANCEL] == NEXT_CHUNK and not last:
         cancel_stream(J, J[J_OMNI], r, t, False)

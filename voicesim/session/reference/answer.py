@@ -10,6 +10,7 @@ from voicesim.engine.spec import INF
 from voicesim.listener import player
 from voicesim.session import layout as lay
 from voicesim.session import record as rec
+from voicesim.session.reference.blame import Why
 from voicesim.session.spec import IMMEDIATE, NEXT_CHUNK, NONE
 from voicesim.workload.rng import hash_key_py, table_index_py
 
@@ -34,6 +35,7 @@ class Answer:
         self.play_ends: list[float] = []  # of the units sent so far
         self.ready = self.asked = 0  # units with their text; with the TTS engine
         self.gate_set = False
+        self.why = Why(self)
         self.cancelled = self.draining = self.being_made = False
         self.sent_all = False
         self.stop_at = self.filler_until = 0.0
@@ -115,6 +117,7 @@ class Answer:
 
     def unit_of_text(self, last: bool) -> None:
         """The language model has completed a unit."""
+        self.why.source(self.units[self.ready]).text_at = float(self.env.now)
         self.ready += 1
         if self.first_unit < 0.0:
             self.first_unit = float(self.env.now)
@@ -137,6 +140,7 @@ class Answer:
         """The speech-to-speech model has made a chunk."""
         assert self.omni is not None
         if not self.cancelled:
+            self.why.waited_for(-1, False)
             self.send(tokens * self.omni.spec.token_audio, last)
         elif self.spec.cancel == NEXT_CHUNK and not last:
             self.omni.stop(self.number, False)
@@ -160,12 +164,14 @@ class Answer:
         while self.asked < self.ready:
             at = self.gate(self.asked, now)
             if at > now:
+                self.why.source(self.units[self.asked]).gated = True
                 if at < INF and not self.gate_set:
                     self.gate_set = True
                     self.timer(lay.D_GATE, at, self.gate_opens)
                 break
             unit = self.units[self.asked]
             self.asked += 1
+            self.why.source(unit).asked_at = now
             if self.cluster.tape.unit_cached[unit]:
                 self.held[unit] = int(self.cluster.tape.unit_tokens[unit])
                 self.made.add(unit)
@@ -219,9 +225,11 @@ class Answer:
                 break
             audio = self.held[unit] * self.tts.spec.token_audio
             self.held[unit] = 0
+            self.why.waited_for(unit, unit != self.units[0])
             self.send(audio, done and unit == self.units[-1])
             if not done:
                 break
+            self.why.since = float(self.env.now)
             playing = self.mode == player.PLAYING
             self.play_ends.append(self.play_end if playing else float(self.env.now))
 
@@ -250,6 +258,7 @@ class Answer:
         self.ready_at, self.audio = ready, audio
         if spec.record_chunks:
             self.cluster.chunks.append((self.number, self.chunks - 1, now, arrive, ready, audio))
+        lead = self.play_end - ready
         (self.mode, self.play_end, self.held_audio, self.since, stall, started, lost) = (
             player.deliver(
                 self.mode, self.play_end, self.held_audio, self.since, ready, audio, last,
@@ -262,6 +271,9 @@ class Answer:
             self.started = started
         if stall > 0.0:
             self.count_stall(stall, ready)
+        if spec.blame:
+            late = arrive - (now + spec.delay)
+            self.why.listened(late, arrive, ready, lead, stall, started)
         if self.mode == player.PLAYING:
             self.played_until = self.play_end
             self.expect_interruption()

@@ -7,6 +7,8 @@ import numpy as np
 
 from voicesim.engine import layout as at
 from voicesim.engine.reference.asr import Asr
+from voicesim.engine.blame import N_STALL_F, N_STALL_I
+from voicesim.engine.reference.blame import Handed
 from voicesim.engine.reference.timeline import Timeline
 from voicesim.engine.spec import INF
 from voicesim.session import record as rec
@@ -31,6 +33,7 @@ class Cluster:
         self.gaps = np.zeros((spec.bins, at.N_COARSE), np.int64)
         self.gap_hist = np.zeros(at.N_FINE, np.int64)
         self.chunks: list[tuple[Any, ...]] = []
+        self.stalls: list[tuple[list[int], list[float]]] = []
         self.live = self.speaking = self.answering = 0
         self.first_stall = INF
         self.answers: dict[int, Answer] = {}
@@ -57,13 +60,16 @@ class Cluster:
 
     # --- what the stages hand over ----------------------------------------------------------------
 
-    def unit_of_text(self, answer: int, _: int, last: bool) -> None:
+    def unit_of_text(self, answer: int, _: int, last: bool, handed: Handed) -> None:
         self.answers[answer].unit_of_text(last)
 
-    def chunk_of_speech(self, unit: int, tokens: int, last: bool) -> None:
-        self.answers[int(self.unit_answer[unit])].chunk_of_speech(unit, tokens, last)
+    def chunk_of_speech(self, unit: int, tokens: int, last: bool, handed: Handed) -> None:
+        answer = self.answers[int(self.unit_answer[unit])]
+        answer.why.source(unit).comes(handed, self.env.now)
+        answer.chunk_of_speech(unit, tokens, last)
 
-    def chunk_of_omni(self, answer: int, tokens: int, last: bool) -> None:
+    def chunk_of_omni(self, answer: int, tokens: int, last: bool, handed: Handed) -> None:
+        self.answers[answer].why.source(-1).comes(handed, self.env.now)
         self.answers[answer].chunk_of_omni(tokens, last)
 
     def text_there(self, answer: int) -> None:
@@ -129,6 +135,8 @@ class Cluster:
             {} if self.asr is None else self.asr.record(float(self.env.now)),
             self.first_stall,
             float(self.env.now),
+            np.array([i for i, _ in self.stalls], np.int64).reshape(-1, N_STALL_I),
+            np.array([f for _, f in self.stalls], float).reshape(-1, N_STALL_F),
         )
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from voicesim.engine import layout as at
+from voicesim.engine.reference.blame import Handed
 from voicesim.engine.reference.stream import Stream
 from voicesim.engine.reference.timeline import Timeline
 from voicesim.engine.reference.world import World
@@ -34,7 +35,8 @@ class StageClock:
 
 
 class Stage(World):
-    """One pool.  ``on_chunk(utterance, tokens, last)`` is told of everything that leaves it."""
+    """One pool.  ``on_chunk(utterance, tokens, last, handed)`` is told of everything
+    that leaves it, and what it has waited for."""
 
     def __init__(self, spec: PoolSpec, tape: Tape, clock: StageClock, on_chunk: Any):
         super().__init__(spec, tape, env=clock)
@@ -69,8 +71,9 @@ class Stage(World):
         stream.sent += 1
         stream.sent_tokens += new
         last, u = stream.fully_sent, stream.utterance
+        state = Handed(stream.waits.now.copy(), self.env.pool, stream.engine.sums)
         handed = self.env.at(self.env.now, HANDED_OVER, 0)
-        handed.callbacks.append(lambda _: self.on_chunk(u, new, last))
+        handed.callbacks.append(lambda _: self.on_chunk(u, new, last, state))
         if last:
             self.write(stream, at.COMPLETED, self.env.now)
             stream.in_codec = 0
