@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from voicesim.engine import layout as at
+from voicesim.engine.blame import N_STALL_F, N_STALL_I, NETWORK, SCHEDULE
 from voicesim.engine.kinds import must_fit
 from voicesim.engine.record import RunRecord
-from voicesim.engine.blame import N_STALL_F, N_STALL_I, NETWORK, SCHEDULE
 from voicesim.engine.reference.blame import stall_row
 from voicesim.engine.reference.engine import Engine
 from voicesim.engine.reference.stream import Stream

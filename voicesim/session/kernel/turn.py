@@ -4,6 +4,7 @@ from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.layout import ABANDONED, COMPLETED, REFUSED
 from voicesim.engine.spec import NEVER
 from voicesim.listener import player
+from voicesim.session.blame import W_TEXT
 from voicesim.session.kernel.answer import (
     ask_tts,
     begin_turn,
@@ -16,7 +17,6 @@ from voicesim.session.kernel.answer import (
     send,
     speaking,
 )
-from voicesim.session.blame import W_TEXT
 from voicesim.session.kernel.blame import source, source_of_omni, waited_for
 from voicesim.session.kernel.recogniser import connect, flush, speech_begins, transcribe
 from voicesim.session.kernel.stages import ask, cancel_stream, token_audio

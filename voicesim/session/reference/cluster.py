@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from voicesim.engine import layout as at
-from voicesim.engine.reference.asr import Asr
 from voicesim.engine.blame import N_STALL_F, N_STALL_I
+from voicesim.engine.reference.asr import Asr
 from voicesim.engine.reference.blame import Handed
 from voicesim.engine.reference.timeline import Timeline
 from voicesim.engine.spec import INF
