@@ -121,7 +121,8 @@ def problems(file: ScenarioFile) -> list[str]:
     for scenario in [part for whole in file.variants.values() for part in whole.apart()]:
         if scenario.dialogue is not None:
             found |= {
-                f"{file.path}:{line_of(file.path, n)}: {p}": None for n, p in _stages(scenario)
+                f"{file.path}:{line_of(file.path, n)}: {p}": None
+                for n, p in _stages(scenario, profile_of)
             }
             continue
         name = scenario.cluster.pool.engine.profile
@@ -135,13 +136,25 @@ def problems(file: ScenarioFile) -> list[str]:
     return list(found)
 
 
-def _stages(scenario: Scenario) -> Iterator[tuple[str, Exception]]:
+def playable(scenario: Scenario, profile_for: Callable[[Pool], Profile] | None = None) -> None:
+    """Raise ModelError, ProfileError or PolicyError for the first thing that keeps it from being
+    simulated; profile_for: the profile of a pool, its own under its transform by default."""
+    find = profile_for or profile_of
+    for part in scenario.apart():
+        if part.dialogue is None:
+            python_policies(part, pool_spec(part, find(part.cluster.pool)))
+            continue
+        for _, problem in _stages(part, find):
+            raise problem
+
+
+def _stages(scenario: Scenario, find: Callable[[Pool], Profile]) -> Iterator[tuple[str, Exception]]:
     """What the stages of a dialogue lack: the name to look for in the file, and the problem."""
     for pool in scenario.cluster.pools.values():
         if not isinstance(pool, Pool):
             continue
         try:
-            profile = profile_of(pool)
+            profile = find(pool)
             stage_numbers(pool, scenario.cluster.gpus[pool.on], profile)
             if pool.role != "llm":
                 token_audio(profile)

@@ -76,7 +76,7 @@ KNOBS = {  # key: (other value, what must be set for it to mean something)
     "workload.tenants": ("[{name: a, share: 0.5}, {name: b, share: 0.5}]",),
     "workload.budget": ("{total: 500ms}",),
     "workload.budget.asr": ("{within: 0.1s, owner: x}", BUDGET),
-    "pipeline.endpointing.silence": ("0.4s", "pipeline.endpointing={kind: fixed}"),
+    "pipeline.endpointing.silence": ("0.4s",),
     "pipeline.endpointing.min": ("0.4s", DYNAMIC),
     "pipeline.endpointing.max": ("0.4s", DYNAMIC),
     "pipeline.endpointing.weight": ("0.1", DYNAMIC),

@@ -178,6 +178,9 @@ def backtest(
     played = {v: file.variants[v] for v in names or file.variants}
     every = scrape if evaluate is None else evaluate
     asked = _asked(played, rules, source, replications, scrape, every, horizon)
+    if any(scenario.dialogue is not None for scenario in played.values()):
+        text = "alarms watch the engines of one pool; a dialogue has several stages"
+        raise ExperimentError(f"{file.path}: workload.kind: {text}")
     if wrong := problems(file):
         raise ExperimentError("\n".join(wrong))
     store = Store(out)

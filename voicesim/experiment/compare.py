@@ -22,7 +22,7 @@ from voicesim.metrics import warmup
 from voicesim.metrics.summary import aggregate
 from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile, load
-from voicesim.simulation import pool_spec, profile_of, python_policies
+from voicesim.simulation import playable
 from voicesim.study import merged, replication_table
 
 STUDY_SCHEMA = "voicesim-comparison/1"
@@ -386,5 +386,5 @@ def _settings(
 
 def _check(file: ScenarioFile) -> None:
     """Refuse what cannot be simulated before anything is played or written."""
-    for scenario in [part for whole in file.variants.values() for part in whole.apart()]:
-        python_policies(scenario, pool_spec(scenario, profile_of(scenario.cluster.pool)))
+    for scenario in file.variants.values():
+        playable(scenario)

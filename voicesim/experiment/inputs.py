@@ -38,10 +38,12 @@ def inputs_of(
 
     Raises ExperimentError for what cannot be moved there.
     """
-    profile = space.profile
     axes = [(axis_of(text), text) for text in vary]
     for axis, text in axes:
         _sound(axis, text, [a.key for a, _ in axes])
+    if space.base.dialogue is not None:
+        return _of_dialogue(space, axes, assume, replications), []
+    profile = space.profile
     own = {a.key.removeprefix(PROFILE): (a, t) for a, t in axes if a.key.startswith(PROFILE)}
     given = {key: _numbers(axis, text, profile) for key, (axis, text) in own.items()}
     moved, still = moves(profile, assume, given)
@@ -57,6 +59,18 @@ def inputs_of(
         )
         found.append(Input(name, f"{move.low:.4g}", f"{move.high:.4g}", move.why, (low, high)))
     return found, still
+
+
+def _of_dialogue(
+    space: Space, axes: Sequence[tuple[Axis, str]], assume: float | None, replications: int
+) -> list[Input]:
+    """Keys of a scenario of dialogues, whose stages have a profile each."""
+    ours = [text for axis, text in axes if axis.key.startswith(PROFILE)]
+    if ours or assume is not None:
+        what = f"--vary {ours[0]}" if ours else "--assume"
+        text = "each stage of a dialogue has a profile of its own; give keys of the scenario"
+        raise ExperimentError(f"{what}: {text}")
+    return [_of_scenario(space, axis, text, replications) for axis, text in axes]
 
 
 def share_of(text: str) -> float:

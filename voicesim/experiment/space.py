@@ -15,7 +15,7 @@ from voicesim.policy.python import PolicyError
 from voicesim.scenario import Scenario, ScenarioErrors, ScenarioFile, loads
 from voicesim.scenario.cluster import Pool
 from voicesim.scenario.loader import misplaced
-from voicesim.simulation import ModelError, pool_spec, python_policies
+from voicesim.simulation import ModelError, playable
 
 IDLE = ("title", "replications")
 """Keys that no run depends on."""
@@ -95,23 +95,26 @@ class Space:
     def playable(self, scenario: Scenario, profile: Profile | None = None) -> None:
         """Raise SettingError for a scenario that cannot be simulated (all pools on ``profile``)."""
         try:
-            for part in scenario.apart():
-                pool = part.cluster.pool
-                played = transformed(profile or self._profile(pool), pool.engine.transform)
-                spec = pool_spec(part, played)
-                python_policies(part, spec)
+            playable(
+                scenario, lambda p: transformed(profile or self._profile(p), p.engine.transform)
+            )
         except (ModelError, ProfileError, PolicyError) as problem:
             raise SettingError("", str(problem)) from None
 
     @property
+    def profiles(self) -> list[Profile]:
+        """The profiles of the pools, each once."""
+        pools = [p for p in self.base.cluster.pools.values() if isinstance(p, Pool)]
+        return list({p.engine.profile_path: self._profile(p) for p in pools}.values())
+
+    @property
     def profile(self) -> Profile:
         """The profile of all pools.  Raises ExperimentError if there are several."""
-        pools = [p for p in self.base.cluster.pools.values() if isinstance(p, Pool)]
-        found = {pool.engine.profile_path: self._profile(pool) for pool in pools}
+        found = self.profiles
         if len(found) > 1:
-            names = ", ".join(profile.name for profile in found.values())
+            names = ", ".join(profile.name for profile in found)
             raise ExperimentError(f"{self.path}: the pools have several profiles: {names}")
-        return next(iter(found.values()))
+        return found[0]
 
     def _profile(self, pool: Pool) -> Profile:
         """The profile of a pool, each file read once.  Raises ProfileError."""

@@ -43,9 +43,9 @@ class Played:
 
     @cached_property
     def means(self) -> dict[str, Mapping[str, float | None]]:
-        """Metric -> {mean, low, high} over replications, 95 %."""
+        """Metric -> {mean, low, high} over replications, 95 %: those that the runs have."""
         found = flat(aggregate([run["metrics"] for run in self.runs]))
-        return {name: found[name] for name in METRICS}
+        return {name: found[name] for name in METRICS if name in found}
 
 
 @dataclass

@@ -166,11 +166,10 @@ def tornado(
     except SettingError as problem:
         raise ExperimentError(f"{file.path}: {problem}") from None
     inputs, still = inputs_of(space, vary, assume, replications)
-    name = space.profile.name
+    name = ", ".join(profile.name for profile in space.profiles)
     if not inputs:
-        raise ExperimentError(
-            f"nothing to move: profile {name} has no intervals; give --vary or --assume 20%"
-        )
+        ways = "--vary" if space.base.dialogue is not None else "--vary or --assume 20%"
+        raise ExperimentError(f"nothing to move: profile {name} has no intervals; give {ways}")
     base_jobs = jobs_of(BASE, space.base, replications)
     jobs = [*base_jobs, *(job for each in inputs for end in each.jobs for job in end)]
     results, reused = play_all(jobs, out, backend, workers, address, progress)

@@ -193,6 +193,12 @@ def _arrivals(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
     poisson = isinstance(arrivals, Surge | Diurnal) and arrivals.dispersion == 1
     if poisson and arrivals.dispersion_window not in (HOLE, WINDOW):
         yield (*at, "arrivals", "dispersion_window"), "never used: dispersion is 1"
+    if horizon is HOLE or not _whole(arrivals) or getattr(arrivals, "dispersion", 1.0) <= 1:
+        return
+    windows = horizon / arrivals.dispersion_window
+    if windows > MOST_BINS:
+        text = f"makes {windows:,.0f} windows before the horizon; {MOST_BINS:,} at most"
+        yield (*at, "arrivals", "dispersion_window"), text
 
 
 def _trace(w: Any, arrivals: Trace, known: set[str]) -> Iterator[tuple[Path, str]]:
@@ -221,11 +227,6 @@ def _crowd(w: Any, horizon: Any) -> Iterator[tuple[Path, str]]:
     if isinstance(arrivals, Closed) and arrivals.stagger >= horizon:
         text = f"must be less than horizon ({horizon:g}s); found {arrivals.stagger:g}s"
         yield (*at, "stagger"), text
-    if getattr(arrivals, "dispersion", 1.0) > 1:
-        windows = horizon / arrivals.dispersion_window
-        if windows > MOST_BINS:
-            text = f"makes {windows:,.0f} windows before the horizon; {MOST_BINS:,} at most"
-            yield (*at, "dispersion_window"), text
     sessions = arrivals.expected(horizon)
     if isinstance(arrivals, Closed):
         each = _turns(w, horizon)

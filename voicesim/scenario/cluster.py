@@ -428,7 +428,7 @@ AnyPool = Annotated[
     | Annotated[Pool, Tag("llm")]
     | Annotated[Pool, Tag("omni")]
     | Annotated[AsrPool, Tag("asr")],
-    Discriminator(tag_of("role")),
+    Discriminator(tag_of("role", "tts")),
 ]
 
 

@@ -99,7 +99,8 @@ def _talk(at: Path, talk: Any) -> Iterator[tuple[Path, str]]:
     if isinstance(least, float) and isinstance(most, float) and most < least:
         yield (*at, "reply", "tail", "most"), f"is less than least ({least:g}s)"
     images = talk.images
-    if isinstance(images, Images) and images.share == 0:
+    alone = isinstance(talk, Dialogue) and not talk.tenants
+    if alone and isinstance(images, Images) and images.share == 0:
         yield (*at, "images", "share"), "is 0, so nobody shows a picture; leave images out"
 
 

@@ -133,14 +133,14 @@ def _literal(model: Any, key: str) -> tuple[Any, ...]:
     return get_args(literal) if get_origin(literal) is Literal else ()
 
 
-UNSAID = "tts"
-"""The name that a mapping has whose tag may be left out, and is."""
+UNSAID = ("tts", "fixed")
+"""Names of a union that need not be said."""
 
 
-def tag_of(key: str) -> Callable[[Any], Any]:
-    """What tells the models of a union apart where ``key`` may be left out."""
+def tag_of(key: str, unsaid: str) -> Callable[[Any], Any]:
+    """What tells the models of a union apart where ``key`` may be left out: one of ``UNSAID``."""
     return lambda value: (
-        value.get(key, UNSAID) if isinstance(value, Mapping) else getattr(value, key, None)
+        value.get(key, unsaid) if isinstance(value, Mapping) else getattr(value, key, None)
     )
 
 
@@ -149,7 +149,8 @@ def chosen(kind: Any, node: Any) -> Any:
     models = branches(kind)
     if not models or not isinstance(node, Mapping):
         return kind
-    named = node.get(tag_key(kind), "custom" if "policy" in node else UNSAID)
+    unsaid = next((name for name in UNSAID if name in models), None)
+    named = node.get(tag_key(kind), "custom" if "policy" in node else unsaid)
     return models.get(named, kind) if isinstance(named, str) else kind
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_serializer
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_serializer
 
-from .errors import shown, wrong
+from .errors import shown, tag_of, wrong
 from .part import Part
 from .units import Count, Duration, Natural, PositiveDuration, Share, duration, real
 
@@ -19,7 +19,9 @@ from .units import Count, Duration, Natural, PositiveDuration, Share, duration, 
 class FixedEndpointing(Part):
     """The turn is over after so much silence."""
 
-    kind: Literal["fixed"] = Field(default="fixed", description="After so much silence.")
+    kind: Literal["fixed"] = Field(
+        default="fixed", description="After so much silence; may be left out."
+    )
     silence: PositiveDuration = Field(
         default=0.5,
         description="Silence that ends a turn (s); a longer pause within is taken for the end; "
@@ -97,7 +99,10 @@ class SemanticEndpointing(Part):
 
 
 AnyEndpointing = Annotated[
-    FixedEndpointing | DynamicEndpointing | SemanticEndpointing, Field(discriminator="kind")
+    Annotated[FixedEndpointing, Tag("fixed")]
+    | Annotated[DynamicEndpointing, Tag("dynamic")]
+    | Annotated[SemanticEndpointing, Tag("semantic")],
+    Discriminator(tag_of("kind", "fixed")),
 ]
 
 

@@ -92,7 +92,7 @@ class Series(Part):
 
 AnyWorkload = Annotated[
     Annotated[Workload, Tag("tts")] | Annotated[Dialogue, Tag("dialogue")],
-    Discriminator(tag_of("kind")),
+    Discriminator(tag_of("kind", "tts")),
 ]
 
 
