@@ -22,6 +22,7 @@ from voicesim.metrics import warmup
 from voicesim.metrics.summary import aggregate
 from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile, load
+from voicesim.session.build import dialogue_spec, stages_of
 from voicesim.simulation import pool_spec, profile_of, python_policies
 from voicesim.study import merged, replication_table
 
@@ -387,4 +388,8 @@ def _settings(
 def _check(file: ScenarioFile) -> None:
     """Refuse what cannot be simulated before anything is played or written."""
     for scenario in [part for whole in file.variants.values() for part in whole.apart()]:
+        if scenario.dialogue is not None:
+            dialogue_spec(scenario)
+            stages_of(scenario)
+            continue
         python_policies(scenario, pool_spec(scenario, profile_of(scenario.cluster.pool)))

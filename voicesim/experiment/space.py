@@ -15,6 +15,7 @@ from voicesim.policy.python import PolicyError
 from voicesim.scenario import Scenario, ScenarioErrors, ScenarioFile, loads
 from voicesim.scenario.cluster import Pool
 from voicesim.scenario.loader import misplaced
+from voicesim.session.build import dialogue_spec, stages_of
 from voicesim.simulation import ModelError, pool_spec, python_policies
 
 IDLE = ("title", "replications")
@@ -96,6 +97,10 @@ class Space:
         """Raise SettingError for a scenario that cannot be simulated (all pools on ``profile``)."""
         try:
             for part in scenario.apart():
+                if part.dialogue is not None:
+                    dialogue_spec(part)
+                    stages_of(part)
+                    continue
                 pool = part.cluster.pool
                 played = transformed(profile or self._profile(pool), pool.engine.transform)
                 spec = pool_spec(part, played)

@@ -45,7 +45,7 @@ class Played:
     def means(self) -> dict[str, Mapping[str, float | None]]:
         """Metric -> {mean, low, high} over replications, 95 %."""
         found = flat(aggregate([run["metrics"] for run in self.runs]))
-        return {name: found[name] for name in METRICS}
+        return {name: found[name] for name in METRICS if name in found}
 
 
 @dataclass
