@@ -46,7 +46,7 @@ def asking(line):
         ("voicesim run small.yaml --set cluster.pools.tts.re", ["cluster.pools.tts.replicas=2"]),
         ("voicesim sweep small.yaml --vary cluster.pools.tts.engine.max_num_s",
          ["cluster.pools.tts.engine.max_num_seqs=64..128"]),
-        ("voicesim sweep small.yaml --metric clean", ["clean_share"]),
+        ("voicesim sweep small.yaml --metric clean_s", ["clean_share"]),
         ("voicesim runs ", ["runs/done"]),
         ("voicesim runs runs/d", ["runs/done"]),
         ("voicesim run small.yaml --backend d", ["dask"]),

@@ -20,7 +20,7 @@ def units(run: Played) -> pd.DataFrame:
     unit is; generated_tokens: of these, what the engine has decoded (0 where cached).
     text_tokens: tokens of its text.  generated_s, heard_s, wasted_s: audio that was made or in the
     cache, was heard, was not; generated = heard + wasted.
-    requested_s, admitted_s: at the engine (NaN where it was never there).
+    pool: the stage's name.  requested_s: when it came to the engine (NaN: never).
     """
     record = run.record
     spoken = _spoken(run)
@@ -40,6 +40,8 @@ def units(run: Played) -> pd.DataFrame:
     table["wasted_s"] = made - heard
     table.insert(1, "turn", run.turn[rows])
     table.insert(2, "call", run.call[run.turn[rows]])
+    names = {s.pool: s.name for s in run.terms.stages}
+    table.insert(4, "pool", table["stage"].map(names))
     asked = record.answer_f[rows, of.A_DECIDED] >= 0.0
     table = table[asked].reset_index(drop=True)
     return table
@@ -56,7 +58,7 @@ def _spoken(run: Played) -> pd.DataFrame:
     begin = np.where(number == 0, 0, np.roll(tape.unit_end, 1))
     generated = np.zeros(tape.units, np.int64)
     audio = np.zeros(tape.units)
-    requested, admitted = np.full((2, tape.units), np.nan)
+    requested = np.full(tape.units, np.nan)
     for k, spec in enumerate(run.spec.tts):
         mine = np.flatnonzero(pool == k)
         audio[mine] = spec.token_audio
@@ -65,7 +67,6 @@ def _spoken(run: Played) -> pd.DataFrame:
         i, f = rows_of(run, len(run.spec.llm) + k, mine)
         generated[mine] = i[:, at.R_GENERATED]
         requested[mine] = np.where(f[:, at.Z_REQUEST] > 0, f[:, at.Z_REQUEST], np.nan)
-        admitted[mine] = np.where(f[:, at.Z_ADMIT] > 0, f[:, at.Z_ADMIT], np.nan)
     there = np.where(cached & sent, tape.unit_tokens, generated)
     return pd.DataFrame(
         {
@@ -79,7 +80,6 @@ def _spoken(run: Played) -> pd.DataFrame:
             "generated_tokens": generated,
             "generated_s": there * audio,
             "requested_s": requested,
-            "admitted_s": admitted,
         }
     )
 
@@ -104,7 +104,6 @@ def _omni(run: Played) -> pd.DataFrame:
             "generated_tokens": generated,
             "generated_s": generated * spec.token_audio,
             "requested_s": np.where(f[:, at.Z_REQUEST] > 0, f[:, at.Z_REQUEST], np.nan),
-            "admitted_s": np.where(f[:, at.Z_ADMIT] > 0, f[:, at.Z_ADMIT], np.nan),
         }
     )
 
