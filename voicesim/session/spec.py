@@ -46,7 +46,8 @@ class DialogueSpec:
     wait_all: the client plays a unit once all of it is there.  client_per_audio,
     client_per_chunk: seconds that the client's code takes for a second of audio (pacing sleep),
     for a chunk (sample-rate conversion).
-    omni_timeout: without a sound from the omni pool for so long, the three stages answer (s).
+    omni_timeout: without a sound from the omni pool for so long, or refused by it, the three stages
+    answer (s).
     """
 
     llm: tuple[PoolSpec, ...]
