@@ -1,19 +1,23 @@
 """A speech-to-speech model beside the three stages, and back to them when it is late.
 
-Must show: every answer that falls back goes through recognition, language model and synthesis and
+Must show: every answer that is late goes through recognition, language model and synthesis and
 starts no earlier than the time-out; none falls back while the model is fast; the model's cards are
 paid by themselves, busy or not.
 """
+
+import dataclasses
 
 import numpy as np
 import pytest
 
 from tests.cases.calls import END, calls, delay, play, pool, stages
+from tests.session.worlds import differences
 from voicesim.engine.asr_spec import OFFLINE, AsrSpec
 from voicesim.engine.layout import COMPLETED, R_OUTCOME
 from voicesim.metrics.dialogue import Tables, run_metrics
 from voicesim.metrics.dialogue_run import Played, Stage, Terms
 from voicesim.session import record as rec
+from voicesim.session.reference import run_dialogue_reference
 
 LIMIT = 0.5  # s without a sound
 THREE = 6 * 0.01 + 5 * 0.02  # LLM's first unit, TTS engine's first chunk
@@ -64,6 +68,16 @@ def test_who_does_not_get_a_place_falls_back(n):
     assert (late[fell] >= LIMIT).all() and (late[~fell] < LIMIT).all()
     assert float(run.asr["jobs"]) == n - 2
     assert run.pools[2].counters["stream_steps"] == 2 * 40
+
+
+def test_who_is_refused_falls_back_at_once():
+    """By an engine whose queue is full; without a way back the call is lost."""
+    spec, tape, run = spoken(2, 0.04, ASR, apart=10.0, max_engine_queue=0)
+    assert (run.answer_i[:, rec.A_FELL_BACK] == 1).all()
+    assert delay(run) == pytest.approx(np.full(2, 0.05 + THREE), abs=1e-9)
+    assert differences(run, run_dialogue_reference(spec, tape)) == []
+    lost = play(dataclasses.replace(spec, omni_timeout=np.inf), tape)
+    assert (lost.answer_i[:, rec.A_OUTCOME] == rec.NOT_SERVED).all()
 
 
 @pytest.mark.parametrize("step", [0.04, 0.11])

@@ -251,7 +251,8 @@ class OmniRoute(Part):
     share: Share = Field(default=1.0, description="Share of answers by it, 0 to 1; default 1.")
     timeout: PositiveDuration | None = Field(
         default=None,
-        description="Silence after which the three stages answer instead (s); default none: never.",
+        description="Silence after which (or, if it refuses, at once) the three stages answer "
+        "instead (s); default none: never.",
     )
     speech_tokens_per_second: float = Field(
         default=12.5,

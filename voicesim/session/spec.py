@@ -47,7 +47,8 @@ class DialogueSpec:
     client_per_chunk: seconds that the client's code takes for a second of audio (pacing sleep),
     for a chunk (sample-rate conversion).
     blame: log every audible stall with its causes (voicesim.engine.blame).
-    omni_timeout: without a sound from the omni pool for so long, the three stages answer (s).
+    omni_timeout: without a sound from the omni pool for so long, or refused by it, the three stages
+    answer (s).
     """
 
     llm: tuple[PoolSpec, ...]

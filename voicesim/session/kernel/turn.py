@@ -102,10 +102,14 @@ def decided(E, J, r, t):
         E[f + A_TEXT] = t
         E[f + A_ASKED] = t
         E[f + A_FIRST_UNIT] = t
-        if not ask(J, J[J_OMNI], r, t):
-            not_served(E, J, r, t)
-        elif E[E_OMNI_TIMEOUT] < NEVER:
+        taken = ask(J, J[J_OMNI], r, t)
+        if E[E_OMNI_TIMEOUT] >= NEVER:
+            if not taken:
+                not_served(E, J, r, t)
+        elif taken:
             set_timer(E, J, t + E[E_OMNI_TIMEOUT], D_FALLBACK, r)
+        else:
+            fall_back(E, J, r, t)
     elif J[J_ASR] != 0:
         flush(J, r, t)
     else:
@@ -146,7 +150,7 @@ def filler_due(E, J, r, t):
 
 @compiled
 def fall_back(E, J, r, t):
-    """No sound from the speech model in time: the three stages answer instead."""
+    """No sound from the speech model in time, or refused by it: the three stages answer instead."""
     a = J[O_ANSWER] + r * NN
     f = J[OF_ANSWER_F] + r * ANSWER_F
     if J[a + N_CANCELLED] != 0 or E[f + A_FIRST_SENT] >= 0.0:

@@ -66,10 +66,14 @@ class Answer:
             self.timer(lay.D_FILLER, now + self.spec.filler_after, self.filler_due)
         if self.omni is not None:
             self.text_at = self.asked_at = self.first_unit = now
-            if not self.omni.ask(self.number):
-                self.not_served()
-            elif self.spec.omni_timeout < INF:
+            taken = self.omni.ask(self.number)
+            if self.spec.omni_timeout == INF:
+                if not taken:
+                    self.not_served()
+            elif taken:
                 self.timer(lay.D_FALLBACK, now + self.spec.omni_timeout, self.fall_back)
+            else:
+                self.fall_back()
         elif self.cluster.asr is not None:
             self.cluster.asr.flush(self.number, now)
         else:
@@ -99,7 +103,7 @@ class Answer:
             self.filler_until = (self.env.now + self.spec.delay) + self.spec.filler_audio
 
     def fall_back(self) -> None:
-        """No sound from the speech model in time: the three stages answer instead."""
+        """No sound from the speech model in time, or refused by it: the three stages answer."""
         if self.cancelled or self.first_sent >= 0.0:
             return
         assert self.omni is not None

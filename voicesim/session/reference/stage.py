@@ -40,7 +40,7 @@ class Stage(World):
 
     def __init__(self, spec: PoolSpec, tape: Tape, clock: StageClock, on_chunk: Any):
         super().__init__(spec, tape, env=clock)
-        self.on_chunk = on_chunk
+        self.on_chunk, self.pool = on_chunk, clock.pool
 
     def ask(self, u: int) -> bool:
         """Stream ``u`` begins; False when the engine refuses it or could never hold it."""
@@ -71,7 +71,7 @@ class Stage(World):
         stream.sent += 1
         stream.sent_tokens += new
         last, u = stream.fully_sent, stream.utterance
-        state = Handed(stream.waits.now.copy(), self.env.pool, stream.engine.sums)
+        state = Handed(stream.waits.now.copy(), self.pool, stream.engine.sums)
         handed = self.env.at(self.env.now, HANDED_OVER, 0)
         handed.callbacks.append(lambda _: self.on_chunk(u, new, last, state))
         if last:
