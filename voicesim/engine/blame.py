@@ -69,8 +69,8 @@ N_STALL_F = L_SHARES + NC
 
 
 def usual(sums, o, steps, parts, p):
-    """parts[p : p + 10]: what ``steps`` of an engine's steps cost beyond a lone stream's, on average
-    so far, by cause; sums[o:]: the engine's."""
+    """parts[p : p + 10]: what ``steps`` of an engine's steps cost beyond a lone stream's, as it
+    was on average so far, by cause; sums[o:]: the engine's."""
     for c in range(N_CHARGED):
         parts[p + c] = 0.0
     taken = steps / sums[o + SUM_STEPS]
