@@ -21,7 +21,7 @@ SOURCES: dict[str, str] = {
     "arrivals.profile": "servegen_m_small: https://github.com/alibaba/ServeGen",
     "codec.queue.streams": "https://github.com/vllm-project/vllm-omni/pull/3592",
     "alarms.NAME.metric": "https://github.com/vllm-project/vllm/blob/main/vllm/v1/metrics/"
-    "loggers.py; docs/alarms.md",
+    "loggers.py; docs/howto/alarms.md",
     "alarms.NAME.for": "Prometheus, "
     "https://prometheus.io/docs/prometheus/latest/configuration/alerting_rules/",
 }
