@@ -1,5 +1,6 @@
 """The trace of a window against its schema, and what must hold of its spans."""
 
+import itertools
 import json
 from collections import defaultdict
 
@@ -86,7 +87,7 @@ def test_steps_follow_each_other_and_prompts_lie_in_them(traced):
     for (_, tid), track in spans(traced["traceEvents"]).items():
         own = [(a, z) for a, z, e in track if e["cat"] != "prefill"]
         steps += len(own) if tid == trace.STEPS else 0
-        assert all(z <= a + 0.002 for (_, z), (a, _) in zip(own, own[1:], strict=False))
+        assert all(z <= a + 0.002 for (_, z), (a, _) in itertools.pairwise(own))
         for a, z, e in track:
             if e["cat"] == "prefill":
                 assert any(x <= a and z <= y for x, y in own)
