@@ -15,7 +15,7 @@ SUMMARY_SCHEMA = "voicesim-summary/1"
 TABLES = ("sessions", "streams", "stalls", "chunks", "units")
 FILES = (
     "summary.json", "scenario.yaml", "series.parquet", "replications.parquet", "peak.png",
-    "waterfall.png", "turns.parquet", "report.html",
+    "waterfall.png", "turns.parquet", "report.html", "trace.json",
 )  # fmt: skip
 
 

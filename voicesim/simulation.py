@@ -50,6 +50,7 @@ def simulate(
     record_chunks: bool = False,
     watch: bool = False,
     blame: bool = False,
+    trace: tuple[float, float] | None = None,
 ) -> Run:
     """Play one replication of a scenario with one pool (``Scenario.apart`` makes them).
 
@@ -57,10 +58,11 @@ def simulate(
     processes: generator functions of (env, pool), SimPy processes beside the pool.
     watch: note the engines' gauges in every bin, as is done for a scenario that has alarms.
     blame: log every audible stall with its causes (voicesim.metrics.stalls).
+    trace: log what happens between these instants (s; voicesim.metrics.trace), causes too.
     Raises ModelError, ProfileError, PolicyError.
     """
     profile = profile_of(scenario.cluster.pool)
-    spec = pool_spec(scenario, profile, replication, record_chunks, blame)
+    spec = pool_spec(scenario, profile, replication, record_chunks, blame, trace)
     tape = draw_tape(
         scenario.workload,
         scenario.horizon,
@@ -179,7 +181,7 @@ def line_of(path: Path, name: str) -> int:
 
 def pool_spec(
     scenario: Scenario, profile: Profile, replication: int = 0, record_chunks: bool = False,
-    blame: bool = False,
+    blame: bool = False, trace: tuple[float, float] | None = None,
 ) -> PoolSpec:  # fmt: skip
     """The pool's parameters (voicesim.engine.spec) of one replication."""
     pool, listener = scenario.cluster.pool, scenario.listener
@@ -209,7 +211,8 @@ def pool_spec(
         full_jitter=bool(refused and refused.retry.jitter == "full"),
         standby=bool(refused and refused.then == "standby_voice"),
         record_chunks=record_chunks,
-        blame=blame,
+        blame=blame or trace is not None,
+        trace=trace,
         **policy_numbers(scenario),
     )
 

@@ -64,6 +64,7 @@ class StudyResult:
     outcomes: list[Outcome] = field(default_factory=list)
     complete: bool = False
     notes: Sequence[str] = ()
+    trace: str = ""  # what was written of a window, in a sentence
 
     @property
     def of_dialogues(self) -> bool:

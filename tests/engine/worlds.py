@@ -138,7 +138,7 @@ def random_world(seed: int, may_close: bool = True, **fixed) -> tuple[PoolSpec, 
             np.tile(column, 20) for column in (tokens, prompt, think, patience)
         )
     tape = tape_of(arrival, tokens, prompt, think, patience, first, closed)
-    asked = {"blame": seed % 2 == 1}
+    asked = {"blame": seed % 2 == 1, "trace": (0.5, 3.0) if seed % 4 == 1 else None}
     spec = dataclasses.replace(spec, **(random_kind(seed, tape, tight) | asked | fixed))
     if spec.kind == SGLANG and spec.conservativeness == 0.05:  # as long as declared
         tape = dataclasses.replace(tape, tokens=np.full_like(tape.tokens, tape.tokens.max()))

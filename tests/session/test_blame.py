@@ -60,10 +60,10 @@ def client():
 
 
 def queue():
-    """One stream at a time at the TTS engine, three calls at once."""
+    """One stream at a time at the TTS engine, asked a second ahead; six calls at once."""
     tts = stage(0.04, max_num_seqs=1, schedule=(20,))
     tape = calls(6, 20, every=0.3)
-    return world(stage(0.01), tts), tape
+    return world(stage(0.01), tts, ahead=1.0), tape
 
 
 PLANTED = (text, pacing, client, queue)

@@ -27,7 +27,7 @@ def random_dialogue(seed: int, **fixed) -> tuple[DialogueSpec, DialogueTape]:
             spec, admission=0, blocks=one_of(1 << 30, 40, 80), max_new=120, prefix=0, delay=0.0,
             jitter=np.zeros(4096), horizon=horizon, warmup=warmup, end=end, stage=True,
             codec=spec.codec if codec else None, resolution=1.0, record_chunks=False,
-            blame=False,
+            blame=False, trace=None,
         )  # fmt: skip
 
     horizon, warmup, end = 20.0, one_of(0.0, 3.0), one_of(25.0, 200.0)
@@ -81,7 +81,7 @@ def random_dialogue(seed: int, **fixed) -> tuple[DialogueSpec, DialogueTape]:
         client_per_audio=one_of(0.0, 0.3), client_per_chunk=one_of(0.0, 0.01),
         omni_timeout=one_of(np.inf, 0.3, 0.05), horizon=horizon, warmup=warmup, end=end,
         seed=int(rng.integers(1 << 60)), record_chunks=True,
-        blame=seed % 2 == 1,
+        blame=seed % 2 == 1, trace=(1.0, 6.0) if seed % 4 == 1 else None,
     )  # fmt: skip
     tape = DialogueTape(
         arrival=arrival, first=np.concatenate([[0], np.cumsum(per_call)]),

@@ -97,13 +97,26 @@ def run(
             "ten runs for each.",
         ),
     ] = False,
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FROM..TO",
+            help="Also write trace.json, a window for Perfetto; 12:00..12:30, 4min..5min.",
+        ),
+    ] = None,
+    trace_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VARIANT[:N]", help="Whose window; default the first variant, replication 0."
+        ),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run every variant of a scenario; print the table and write the run folder."""
     from voicesim.report.run import How, run_command
 
-    how = How(workers, chunks, engine, backend, address, marginal)
+    how = How(workers, chunks, engine, backend, address, marginal, trace, trace_of)
     raise typer.Exit(run_command(file, out, sets or (), seed, replications, how, quiet, as_json))
 
 

@@ -41,11 +41,11 @@ N_HANDED = N_STATE + 1  # a state and its engine, as a stage hands it to the dia
 # an engine's sums (s, and prompt tokens), its step in flight, and what was largest lately
 SUM_PREFILL, SUM_PAUSE, SUM_BATCH, SUM_SHARING, SUM_TOKENS, SUM_STEPS = range(6)
 N_SUMS = 6
-ALONE, BARE, FULL, PROMPTS, WIDTH = range(6, 11)
-N_WIDEST, N_LONGEST = 11, 12
+ALONE, BARE, FULL, PROMPTS, WIDTH, DECODES, KV = range(6, 13)
+N_WIDEST, N_LONGEST = 13, 14
 MOST_KEPT = 64
 """Largest batches and prompts of an engine that are remembered, each with all after it smaller."""
-WIDEST = 13  # pairs: step, batch
+WIDEST = 15  # pairs: step, batch
 LONGEST = WIDEST + 2 * MOST_KEPT  # triples: step, tokens, when the step began
 NEB = LONGEST + 3 * MOST_KEPT
 

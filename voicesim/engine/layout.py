@@ -42,8 +42,8 @@ def _columns(names: str) -> tuple[int, ...]:
     K_NOW, K_TOKEN_AUDIO, K_HORIZON, K_WARMUP, K_AUDIBLE, K_DELAY, K_PREBUFFER, K_REBUFFER,
     K_MAX_WAIT, K_MAX_QUEUE, K_GATHER, K_DECODE_SLOW, K_CODEC_SLOW, K_DEADLINE, K_LEAD,
     K_BACKOFF, K_FACTOR, K_RESOLUTION, K_NEXT_SAMPLE, K_FIRST_STALL, K_ASKED_AT,
-    K_RATIO, K_LEFT_OPEN, K_IDLE,
-) = range(36)  # fmt: skip
+    K_RATIO, K_LEFT_OPEN, K_IDLE, K_TRACE_FROM, K_TRACE_TO,
+) = range(38)  # fmt: skip
 N_FLOAT_HEADER = 40
 # float offsets live in the int header too
 (
@@ -63,6 +63,8 @@ H_OWN_CHUNKS, H_MESSAGES, H_OUTBOX, O_ENDS, O_OUTBOX = range(92, 97)
 (
     H_BLAME, H_NSTALLS, C_STALLS, O_STALL, OF_STALL, OF_BLAME, OF_SUMS, OF_OUTBOX,
 ) = range(107, 115)  # fmt: skip
+# trace (engine/trace.py): is it on, rows logged, their capacity, sections
+H_TRACE, H_NTRACE, C_TRACE, O_TRACE, OF_TRACE = range(115, 120)
 N_INT_HEADER = 120
 
 # --- stream rows ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import simpy
 from simpy.core import EmptySchedule
 from simpy.events import NORMAL, URGENT
 
-from voicesim.engine import blame, kinds
+from voicesim.engine import blame, kinds, trace
 from voicesim.engine import layout as at
 from voicesim.engine.kernel.loop import ROOM_CHECK, run, set_open
 from voicesim.engine.record import RunRecord
@@ -46,6 +46,7 @@ _INT = (
     (at.O_ENDS, "ends", 1),
     (at.O_OUTBOX, "outbox", at.NMI),
     (at.O_STALL, "stalls", blame.N_STALL_I),
+    (at.O_TRACE, "traced", trace.N_TRACE_I),
 )
 _FLOAT = (
     (at.OF_STREAM, "slots", at.NSF),
@@ -61,6 +62,7 @@ _FLOAT = (
     (at.OF_JITTER, "jitter", 1),
     (at.OF_CHUNK, "chunks", at.NLF),
     (at.OF_STALL, "stalls", blame.N_STALL_F),
+    (at.OF_TRACE, "traced", trace.N_TRACE_F),
     (at.OF_BLAME, "blamed", blame.NSB),
     (at.OF_SUMS, "sums", blame.NEB),
     (at.OF_OUTBOX, "handed", blame.N_HANDED),
@@ -109,12 +111,13 @@ class Pool:
             "chunks": (2 * margin + 4 * utterances) if spec.record_chunks else 0,
             "ends": 0 if tape.ends is None else len(tape.ends[1]),
             "outbox": spec.max_num_seqs + workers * cap + 8 if spec.stage else 0,
-            **dict.fromkeys(("stalls", "blamed", "sums", "handed"), 0),
+            **dict.fromkeys(("stalls", "blamed", "sums", "handed", "traced"), 0),
         }
         if spec.blame:
             rows = self._rows
             rows |= {"blamed": rows["slots"], "sums": spec.engines, "handed": rows["outbox"]}
             rows["stalls"] = 0 if spec.stage else 2 * margin
+            rows["traced"] = 0 if spec.trace is None else 8 * margin
         self.I = np.zeros(at.N_INT_HEADER, np.int64)
         self.F = np.zeros(at.N_FLOAT_HEADER)
         self._allocate(dict(self._rows))
@@ -136,7 +139,7 @@ class Pool:
         self.I[at.C_SLOTS] = rows["slots"]
         self.I[at.C_HEAP] = rows["heap"]
         self.I[at.C_CHUNKS] = rows["chunks"]
-        self.I[at.C_STALLS] = rows["stalls"]
+        self.I[at.C_STALLS], self.I[at.C_TRACE] = rows["stalls"], rows["traced"]
 
     def _resized(self, old, sections, header: int, rows: dict[str, int], ints: bool):
         size = header + sum(rows[name] * width for _, name, width in sections)
@@ -187,8 +190,8 @@ class Pool:
             (at.H_NEXT_UTT, self.tape.callers if self.tape.closed else 0),
             (at.H_KIND, s.kind), (at.H_MAXNEW, s.max_new), (at.H_MAXWAIT, s.max_engine_queue),
             (at.H_INTERLEAVE, s.interleave), (at.H_MIXES, kinds.mixes(s.kind, s.mixed_chunk)),
-            (at.H_BLAME, s.blame), (at.H_KEEP, s.keep_hashes),
-            (at.H_LEAVES_OPEN, s.left_open > 0.0), (at.H_ROOM, room),
+            (at.H_KEEP, s.keep_hashes), (at.H_LEAVES_OPEN, s.left_open > 0.0), (at.H_ROOM, room),
+            (at.H_BLAME, s.blame), (at.H_TRACE, s.trace is not None),
         ):  # fmt: skip
             I[entry] = int(value)
         for entry, number in (
@@ -203,6 +206,8 @@ class Pool:
             (at.K_IDLE, s.idle_timeout),
         ):  # fmt: skip
             F[entry] = number
+        if s.trace is not None:
+            F[at.K_TRACE_FROM], F[at.K_TRACE_TO] = s.trace
         F[at.K_MEMORY : at.K_OVERLAP + 1] = s.step.params
         if codec:
             F[at.K_CODEC_FLOOR : at.K_CODEC_PER_FRAME + 1] = codec.cost
@@ -281,6 +286,8 @@ class Pool:
             rows["chunks"] = 2 * rows["chunks"] + margin
         if rows["stalls"] and I[at.H_NSTALLS] + margin > rows["stalls"]:
             rows["stalls"] = 2 * rows["stalls"] + margin
+        if rows["traced"] and I[at.H_NTRACE] + 4 * margin > rows["traced"]:
+            rows["traced"] = 2 * rows["traced"] + 4 * margin
         if self.tape.closed and I[at.H_NEXT_UTT] + ROOM_CHECK * self.tape.callers > utterances:
             self.tape = self.tape.extend()
             rows["utterances"] = len(self.tape.tokens)
@@ -378,6 +385,8 @@ def record(pool: Pool) -> RunRecord:
         gap_hist=pool.section(at.O_HIST)[0],
         chunk_i=pool.section(at.O_CHUNK_I)[:logged],
         chunk_f=pool.section(at.OF_CHUNK)[:logged],
+        trace_i=pool.section(at.O_TRACE)[: I[at.H_NTRACE]],
+        trace_f=pool.section(at.OF_TRACE)[: I[at.H_NTRACE]],
         stall_i=pool.section(at.O_STALL)[:blamed],
         stall_f=pool.section(at.OF_STALL)[:blamed],
         busy={

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from voicesim.engine.blame import N_STALL_F, N_STALL_I
+from voicesim.engine.trace import N_TRACE_F, N_TRACE_I
 
 
 @dataclass
@@ -23,6 +24,8 @@ class RunRecord:
     codec_batches, codec_rows, live_calls, max_batch, events.
     stall_i: int64[n, 12], stall_f: float64[n, 16], the audible stalls in the order of their ends,
     with their causes (voicesim.engine.blame), if asked for.
+    trace_i: int64[n, 7], trace_f: float64[n, 4], what happened in a window (voicesim.engine.trace),
+    if asked for.
     first_stall: start of the first audible stall (s, inf if none).  first_stall_waiting: what the
     engine's num_requests_waiting showed when the late chunk left (vLLM sets that gauge once a
     step, after scheduling: callers who have just arrived are not in it).
@@ -43,3 +46,5 @@ class RunRecord:
     now: float
     stall_i: np.ndarray = field(default_factory=lambda: np.zeros((0, N_STALL_I), np.int64))
     stall_f: np.ndarray = field(default_factory=lambda: np.zeros((0, N_STALL_F)))
+    trace_i: np.ndarray = field(default_factory=lambda: np.zeros((0, N_TRACE_I), np.int64))
+    trace_f: np.ndarray = field(default_factory=lambda: np.zeros((0, N_TRACE_F)))

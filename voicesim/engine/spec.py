@@ -70,6 +70,7 @@ class PoolSpec:
     retries, backoff, factor, full_jitter, standby: what the refused do.
     stage: a stage of a dialogue: chunks are handed to the dialogue instead of a listener.
     blame: log every audible stall with its causes (voicesim.engine.blame).
+    trace: log what happens between these instants (s; voicesim.engine.trace); needs blame.
     """
 
     engines: int
@@ -124,6 +125,7 @@ class PoolSpec:
     record_chunks: bool = False
     stage: bool = False
     blame: bool = False
+    trace: tuple[float, float] | None = None
 
     @property
     def bins(self) -> int:

@@ -77,16 +77,21 @@ METRICS: dict[str, Meaning] = {
         "when each rule of `alarms:` first fired after the warm-up, scraped and evaluated in every "
         "bin (`docs/howto/alarms.md`); a rule with a name is `METRIC: NAME`",
     ),
+    "stall_causes.CAUSE": Meaning(
+        "share",
+        "audible stalls with this main cause (below); of `run` and `replay` only",
+    ),
+    "stall_cause_seconds.CAUSE": Meaning("s", "seconds of audible stalls charged to this cause"),
     "preemptions": Meaning("count", "streams thrown out of the KV cache"),
     "gpu_cost": Meaning("money", "cards × price × horizon; null without a price"),
     "cost_per_1000_clean_calls": Meaning(
         "money", "the same for 1,000 CLEAN calls; null without a price or a CLEAN call"
     ),
 }
-"""By the dotted names of summary.json; RULE stands for any."""
+"""By the dotted names of summary.json; RULE and CAUSE stand for any."""
 
 
-ANY = ("RULE", "SEGMENT", "STAGE", "TENANT")
+ANY = ("CAUSE", "RULE", "SEGMENT", "STAGE", "TENANT")
 """Parts of a name that stand for any."""
 
 

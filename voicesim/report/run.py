@@ -19,6 +19,7 @@ from voicesim.report.figure import peak_figure
 from voicesim.report.html.run import write_report
 from voicesim.report.studies import DONE, STOPPED, attempt, hand_over
 from voicesim.report.table import print_report
+from voicesim.report.trace import Window, window_of, write_trace
 from voicesim.runfolder import RunFolder, write_results
 from voicesim.scenario import ScenarioFile, load
 from voicesim.simulation import checked
@@ -29,7 +30,8 @@ from voicesim.study import StudyResult, run_study
 class How:
     """workers: processes, or of a local cluster; None: one per core.  chunks: write them too.
     engine: kernel or reference.  marginal: dialogues also with one thing changed at a time
-    (voicesim.metrics.dialogue_marginal).  backend, address: see experiment.backends."""
+    (voicesim.metrics.dialogue_marginal).  backend, address: see experiment.backends.  trace,
+    trace_of: see report.trace."""
 
     workers: int | None = None
     chunks: bool = False
@@ -37,6 +39,8 @@ class How:
     backend: str = "processes"
     address: str | None = None
     marginal: bool = False
+    trace: str | None = None
+    trace_of: str | None = None
 
 
 def run_command(
@@ -56,6 +60,7 @@ def run_command(
     def read() -> tuple[ScenarioFile, RunFolder]:
         refuse(how.backend, how.workers, how.address)
         study = checked(load(file, sets=sets, seed=seed, replications=replications))
+        _window(study, how)  # what is wrong with it is said before anything is written
         return study, RunFolder(shown)
 
     found = attempt(read)
@@ -87,7 +92,8 @@ def play_and_show(
     hand_over(
         lambda console: show(result, console),
         lambda: json.loads((target / "summary.json").read_text(encoding="utf-8")),
-        f"{did} {shown}/ (report.html, summary.json, scenario.yaml, peak.png, tables in Parquet)",
+        f"{did} {shown}/ (report.html, summary.json, scenario.yaml, peak.png, tables in Parquet)"
+        + (f"\n{result.trace}" if result.trace else ""),
         shown, as_json, quiet,
     )  # fmt: skip
     if not result.complete:
@@ -117,11 +123,23 @@ def play(
             write_results(result, folder.path)
             draw(result, folder.path)
             write_report(result, folder.path)
+            if (window := _window(study, how)) is not None and result.complete:
+                path = folder.path / "trace.json"
+                result.trace = write_trace(study, window, how.engine, path)
     except BaseException:
         if folder is not None:
             folder.discard()
         raise
     return result
+
+
+def _window(study: ScenarioFile, how: How) -> Window | None:
+    """What is to be traced.  Raises ExperimentError."""
+    if how.trace is None:
+        if how.trace_of is not None:
+            raise ExperimentError("--trace-of is of --trace FROM..TO, which is not given")
+        return None
+    return window_of(how.trace, how.trace_of, study)
 
 
 def _refuse_marginal(study: ScenarioFile, how: How) -> None:

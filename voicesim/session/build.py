@@ -29,8 +29,9 @@ NO_LIMIT = 1 << 40
 
 
 def dialogue_spec(
-    scenario: Scenario, replication: int = 0, record_chunks: bool = False, blame: bool = False
-) -> DialogueSpec:
+    scenario: Scenario, replication: int = 0, record_chunks: bool = False, blame: bool = False,
+    trace: tuple[float, float] | None = None,
+) -> DialogueSpec:  # fmt: skip
     """The numbers of one replication of a scenario whose workload is a dialogue.
 
     Raises ModelError, ProfileError.
@@ -66,7 +67,8 @@ def dialogue_spec(
         resolution=scenario.series.resolution,
         seed=signed(rng.run_seed(scenario.seed, replication)),
         record_chunks=record_chunks,
-        blame=blame,
+        blame=blame or trace is not None,
+        trace=trace,
     )
 
 

@@ -29,15 +29,17 @@ def simulate_dialogue(
     processes: Sequence[Callable[[Any, Any], Any]] = (),
     record_chunks: bool = False,
     blame: bool = False,
+    trace: tuple[float, float] | None = None,
 ) -> DialogueRun:
     """Play one replication of a scenario whose workload is a dialogue.
 
     engine: "kernel" (compiled) or "reference" (plain SimPy); the results are equal to the bit.
     processes: generator functions of (env, cluster), SimPy processes beside the calls.
     blame: log every audible stall with its causes (voicesim.metrics.stalls).
+    trace: log what happens between these instants (s; voicesim.metrics.trace), causes too.
     Raises ModelError, ProfileError.
     """
-    spec = dialogue_spec(scenario, replication, record_chunks, blame)
+    spec = dialogue_spec(scenario, replication, record_chunks, blame, trace)
     tape = dialogue_tape(scenario, replication)
     if engine == "reference":
         from voicesim.session.reference import run_dialogue_reference

@@ -47,6 +47,8 @@ class DialogueSpec:
     client_per_chunk: seconds that the client's code takes for a second of audio (pacing sleep),
     for a chunk (sample-rate conversion).
     blame: log every audible stall with its causes (voicesim.engine.blame).
+    trace: log what happens in the pools between these instants (s; voicesim.engine.trace); needs
+    blame.
     omni_timeout: without a sound from the omni pool for so long, or refused by it, the three stages
     answer (s).
     """
@@ -88,6 +90,7 @@ class DialogueSpec:
     seed: int = 0
     record_chunks: bool = False
     blame: bool = False
+    trace: tuple[float, float] | None = None
 
     @property
     def bins(self) -> int:
@@ -98,4 +101,6 @@ class DialogueSpec:
     def pools(self) -> tuple[PoolSpec, ...]:
         """All pools of continuous batching, in the order of their numbers."""
         speech = (*self.tts, *(() if self.omni is None else (self.omni,)))
-        return (*self.llm, *(replace(pool, blame=self.blame) for pool in speech))
+        traced = self.trace is not None
+        llm = (replace(pool, blame=traced, trace=self.trace) for pool in self.llm)
+        return (*llm, *(replace(p, blame=self.blame, trace=self.trace) for p in speech))

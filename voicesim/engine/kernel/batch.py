@@ -11,6 +11,7 @@ The kinds of engine differ in ``admits``, ``first_in_line``, ``requeue``, ``vict
 
 from voicesim.engine import kinds
 from voicesim.engine.blame import FOUND, NSB
+from voicesim.engine.kernel import trace
 from voicesim.engine.kernel.blame import joined, step_begins, step_ends, thrown_out
 from voicesim.engine.kernel.codec import chunk_ready, dispatch, next_chunk, observed, reshare
 from voicesim.engine.kernel.jit import adopt, compiled
@@ -220,6 +221,8 @@ def step_end(F, I, g, t):
     x = I[OF_ENGINE] + g * NGF
     if I[H_BLAME] != 0:
         step_ends(F, I, g, t)
+        if I[H_TRACE] != 0:
+            trace.note_step(F, I, g, t)
     account_step(F, I, g, t)
     I[e + E_STEPS] += 1
     I[e + E_CHUNKS] = 0
@@ -346,6 +349,10 @@ def end_prefills(F, I, g, t):
     while s >= 0:
         o = o0 + s * NSI
         after = I[o + S_BNEXT]
+        if I[H_TRACE] != 0 and I[o + S_PLANNED] > 0:
+            what = (I[o + S_PLANNED], I[o + S_COMPUTED], 0, 0)
+            start = F[I[OF_ENGINE] + g * NGF + G_START]
+            trace.note(F, I, trace.PREFILL, I[o + S_UTT], g, what, start, t, 0.0, 0.0)
         I[o + S_COMPUTED] += I[o + S_PLANNED]
         I[o + S_PLANNED] = 0
         if I[o + S_COMPUTED] == I[o + S_PROMPT] + I[o + S_GEN]:
@@ -568,6 +575,8 @@ def preempt(F, I, g, t, s):
         I[o + S_MARK] = I[e + E_TAKEN] + free
     if I[H_BLAME] != 0:
         thrown_out(F, I, s, t)
+        if I[H_TRACE] != 0:
+            trace.note(F, I, trace.PREEMPTED, I[o + S_UTT], g, (0, 0, 0, 0), t, t, 0.0, 0.0)
     I[o + S_COMPUTED] = 0
     I[o + S_STATE] = WAITING
     I[o + S_PREEMPTS] += 1
@@ -824,7 +833,7 @@ def begin_step(F, I, g, t):
     full = step_seconds(F, gpu, host)
     seconds = full * noise
     if I[H_BLAME] != 0:
-        step_begins(F, I, g, decodes, context, float(tokens - decodes), full)
+        step_begins(F, I, g, decodes, context, float(tokens - decodes), kv, full)
     I[e + E_STEPPING] = 1
     F[x + G_START] = t
     F[x + G_GPU] = gpu * noise

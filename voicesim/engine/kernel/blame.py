@@ -59,9 +59,9 @@ largest_since = adopt(blame.largest_since)
 
 
 @compiled
-def step_begins(F, I, g, decodes, context, prompts, full):
+def step_begins(F, I, g, decodes, context, prompts, kv, full):
     """What the step would cost without others: ``full`` is its cost before noise (s), context the
-    KV tokens that its decoding streams read, prompts its prompt tokens."""
+    KV tokens that its decoding streams read, prompts its prompt tokens, kv all KV tokens read."""
     q = I[OF_SUMS] + g * NEB
     e = I[O_ENGINE] + g * NEI
     alone = 0.0
@@ -81,6 +81,8 @@ def step_begins(F, I, g, decodes, context, prompts, full):
     F[q + FULL] = full
     F[q + PROMPTS] = prompts
     F[q + WIDTH] = I[e + E_RUNNING]
+    F[q + DECODES] = decodes
+    F[q + KV] = kv
 
 
 @compiled

@@ -3,6 +3,7 @@
 from math import frexp
 
 from voicesim.engine.blame import N_HANDED, N_STATE, NOW, NSB
+from voicesim.engine.kernel import trace
 from voicesim.engine.kernel.blame import arrived, chunk_filled, vocoded
 from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.kernel.lists import append, remove
@@ -159,6 +160,10 @@ def deliver(F, I, s, t, rows):
     eg = I[OF_ENGINE] + g * NGF
     F[eg + G_LAG] += LAG_WEIGHT * ((t - F[x + X_READY_AT]) - F[eg + G_LAG])
     if I[H_MESSAGES] != 0:
+        if I[H_TRACE] != 0:
+            trace.note(
+                F, I, trace.CHUNK, u, g, (index, rows, new, 0), F[x + X_READY_AT], t, t, audio
+            )
         hand_over(F, I, s, t, new, last)
         return
     jitter = F[I[OF_JITTER] + table_index(hash_key(I[H_SEED], P_NETWORK, u, index))]
@@ -198,6 +203,10 @@ def deliver(F, I, s, t, rows):
         count_stall(F, I, s, stall, arrive)
     if I[H_BLAME] != 0:
         arrived(F, I, s, index, t, arrive, lead, stall, started, heard)
+        if I[H_TRACE] != 0:
+            trace.note(
+                F, I, trace.CHUNK, u, g, (index, rows, new, 0), F[x + X_READY_AT], t, arrive, audio
+            )
     if I[H_CHUNKLOG] != 0:
         log_chunk(F, I, u, index, g, rows, F[x + X_READY_AT], t, arrive, audio)
     if last:
@@ -405,6 +414,9 @@ def codec_end(F, I, g, t):
     I[e + E_BUSY] -= 1
     I[e + E_CODEC_DONE] += 1
     I[e + E_CODEC_ROWS] += rows
+    if I[H_TRACE] != 0:
+        worker = w - g * I[H_WORKERS]
+        trace.note(F, I, trace.CODEC, worker, g, (rows, 0, 0, 0), F[v + V_START], t, 0.0, 0.0)
     F[I[OF_ENGINE] + g * NGF + G_BUSY_CODEC] += observed(F, F[v + V_START], t)
     for i in range(rows):
         s = I[I[O_ROWS] + w * I[H_CAP] + i]

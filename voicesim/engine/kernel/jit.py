@@ -23,6 +23,7 @@ _SOURCES = (
     *(_PACKAGE / "session" / name for name in ("blame.py", "layout.py", "record.py", "spec.py")),
     *sorted((_PACKAGE / "engine").glob("asr*.py")),
     _PACKAGE / "engine" / "blame.py",
+    _PACKAGE / "engine" / "trace.py",
     _PACKAGE / "engine" / "layout.py",
     _PACKAGE / "engine" / "cost.py",
     _PACKAGE / "engine" / "kinds.py",

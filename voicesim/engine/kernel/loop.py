@@ -20,6 +20,7 @@ from voicesim.engine.kernel.session import (
 )
 from voicesim.engine.layout import *
 from voicesim.engine.spec import MOST_AT_ONCE
+from voicesim.engine.trace import MOST_EVENTS
 
 NEVER = 1e301
 ROOM_CHECK = 8
@@ -116,6 +117,8 @@ def room(F, I):
         return False
     logs = I[H_BLAME] != 0 and I[H_MESSAGES] == 0  # a stage's stalls are the dialogue's
     if logs and I[H_NSTALLS] + margin > I[C_STALLS]:
+        return False
+    if I[H_TRACE] != 0 and I[H_NTRACE] < MOST_EVENTS and I[H_NTRACE] + 4 * margin > I[C_TRACE]:
         return False
     ahead = ROOM_CHECK * I[H_CLOSED]  # callers: each may take the next utterance in an event
     return ahead == 0 or I[H_NEXT_UTT] + ahead <= I[H_UTTERANCES]

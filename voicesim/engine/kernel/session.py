@@ -1,6 +1,7 @@
 """Sessions: utterances begin, ask for admission, are retried, heard, abandoned, finished."""
 
 from voicesim.engine import kinds
+from voicesim.engine.kernel import trace
 from voicesim.engine.kernel.blame import submitted
 from voicesim.engine.kernel.jit import adopt, compiled
 from voicesim.engine.kernel.lists import append, push_timer, remove
@@ -185,6 +186,8 @@ def submit(F, I, s, g, t):
     F[x + X_ENQUEUED] = t
     if I[H_BLAME] != 0:
         submitted(F, I, s, t)
+        if I[H_TRACE] != 0:
+            trace.note(F, I, trace.ADMITTED, I[o + S_UTT], g, (0, 0, 0, 0), t, t, 0.0, 0.0)
     append(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
     I[e + E_WAITING] += 1
     if I[e + E_STEPPING] == 0 and I[e + E_KICK] == 0:
@@ -416,6 +419,8 @@ def refuse(F, I, s, t):
         push_timer(F, I, t + delay, T_RETRY, u)
         return
     I[bin_at(F, I, t) + B_REFUSED] += 1
+    if I[H_TRACE] != 0:
+        trace.note(F, I, trace.REFUSED, u, -1, (0, 0, 0, 0), t, t, 0.0, 0.0)
     write_result(F, I, s, REFUSED, t)
     if I[H_STANDBY] != 0:
         next_utterance(F, I, u, t + I[o + S_TOKENS] * F[K_TOKEN_AUDIO])

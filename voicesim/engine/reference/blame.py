@@ -19,9 +19,9 @@ class Sums:
         self.engine = engine
         self.row = np.zeros(b.NEB)
 
-    def step_begins(self, decodes: int, context: int, prompts: int, full: float) -> None:
+    def step_begins(self, decodes: int, context: int, prompts: int, kv: int, full: float) -> None:
         """full: the step's cost before noise (s); context: KV tokens that its decoding streams
-        read; prompts: its prompt tokens."""
+        read; prompts: its prompt tokens; kv: all KV tokens read."""
         row, engine, params = self.row, self.engine, self.engine.spec.step.params
         alone = bare = 0.0
         if decodes:
@@ -35,7 +35,7 @@ class Sums:
         row[b.BARE] = bare if prompts else full
         row[b.FULL] = full
         row[b.PROMPTS] = prompts
-        row[b.WIDTH] = len(engine.running)
+        row[b.WIDTH], row[b.DECODES], row[b.KV] = len(engine.running), decodes, kv
 
     def step_ends(self, start: float, seconds: float, now: float) -> None:
         row, step = self.row, self.engine.steps + 1

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from voicesim.engine import cost
+from voicesim.engine import cost, trace
 from voicesim.engine import layout as at
 from voicesim.engine.reference.stream import Stream
 from voicesim.engine.reference.timeline import Work
@@ -154,6 +154,8 @@ class Codec:
         work, batch = self.batches.pop(worker)
         self.batches_done += 1
         self.rows_done += len(batch)
+        what = [len(batch), 0, 0, 0]
+        self.world.note(trace.CODEC, worker, self.engine.number, what, work.started, self.env.now)
         self.busy += self.world.observed(work.started, self.env.now)
         for stream in batch:
             if stream.aborted:

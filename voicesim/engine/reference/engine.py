@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from voicesim.engine import cost, kinds
+from voicesim.engine import blame, cost, kinds, trace
 from voicesim.engine import layout as at
 from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG
 from voicesim.engine.reference.blame import Sums
@@ -82,6 +82,7 @@ class Engine:
         stream.state = at.WAITING
         stream.admitted = self.env.now
         stream.waits.submitted(self.env.now)
+        self.world.note(trace.ADMITTED, stream.utterance, self.number)
         self.waiting.append(stream)
         if not self.stepping and not self.kick_pending:
             self.kick()
@@ -355,7 +356,7 @@ class Engine:
         full = float(cost.step_seconds(spec.step.params, gpu, host))
         seconds = full * noise
         if spec.blame:
-            self.sums.step_begins(decodes, context, tokens - decodes, full)
+            self.sums.step_begins(decodes, context, tokens - decodes, kv, full)
         self.gpu, self.host, self.solo = gpu * noise, host * noise, seconds
         self.stepping = True
         self.step = Work(self.env, seconds, at.STEP_END, self.number)
@@ -426,6 +427,7 @@ class Engine:
                 self.world.maybe_forget(victim)
             return victim
         victim.waits.preempted(self.sums, self.env.now)
+        self.world.note(trace.PREEMPTED, victim.utterance, self.number)
         victim.once_computed = max(victim.once_computed, victim.computed)
         victim.computed = 0
         victim.state = at.WAITING
@@ -441,6 +443,12 @@ class Engine:
         assert self.step is not None
         if self.spec.blame:
             self.sums.step_ends(self.step.started, self.solo, self.env.now)
+            row = self.sums.row
+            what = [int(row[c]) for c in (blame.WIDTH, blame.DECODES, blame.PROMPTS, blame.KV)]
+            self.world.note(
+                trace.STEP, self.steps, self.number, what, self.step.started, self.env.now,
+                self.gpu, self.host,
+            )  # fmt: skip
         self.account()
         self.steps += 1
         self.chunks_emitted = 0
@@ -457,6 +465,10 @@ class Engine:
             elif stream.state == at.DECODING and stream.generated == stream.due:
                 self.chunk_full(stream)
         for stream in [s for s in self.running if s.state == at.PREFILLING]:
+            if stream.planned:
+                what = [stream.planned, stream.computed, 0, 0]
+                start, now = self.step.started, self.env.now
+                self.world.note(trace.PREFILL, stream.utterance, self.number, what, start, now)
             stream.computed += stream.planned
             stream.planned = 0
             if stream.computed == stream.prompt + stream.generated:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from voicesim.engine import layout as at
+from voicesim.engine import trace
 from voicesim.engine.blame import N_STALL_F, N_STALL_I, NETWORK, SCHEDULE
 from voicesim.engine.kinds import must_fit
 from voicesim.engine.record import RunRecord
@@ -40,6 +41,7 @@ class World:
         self.gap_hist = np.zeros(at.N_FINE, np.int64)
         self.chunks: list[tuple[Any, ...]] = []
         self.stalls: list[tuple[list[int], list[float]]] = []
+        self.noted: list[tuple[list[int], list[float]]] = []
         self.rows_i: dict[int, list[int]] = {}
         self.rows_f: dict[int, list[float]] = {}
         self.live: dict[int, Stream] = {}
@@ -226,6 +228,7 @@ class World:
             timer.callbacks.append(lambda _: None if stream.aborted else self.request(stream))
             return
         self.series[self.bin(now), at.B_REFUSED] += 1
+        self.note(trace.REFUSED, stream.utterance, -1)
         self.settle(stream, at.REFUSED, now)
         self.maybe_forget(stream)
 
@@ -339,6 +342,7 @@ class World:
             anew = index == 0 or stall > 0.0 or started >= 0.0
             playing = stream.mode == player.PLAYING
             stream.waits.arrived(lead if playing else None, anew)
+            self.note_chunk(stream, index, rows, new, arrive, audio)
         if spec.record_chunks:
             self.chunks.append(
                 (stream.utterance, index, stream.engine.number, rows,
@@ -390,6 +394,27 @@ class World:
                 stall + waits.margin, SCHEDULE,
             )  # fmt: skip
             self.stalls.append(row)
+
+    def note_chunk(
+        self, stream: Stream, index: int, rows: int, new: int, arrive: float, audio: float
+    ) -> None:
+        """A chunk has left."""
+        self.note(
+            trace.CHUNK, stream.utterance, stream.engine.number, [index, rows, new, 0],
+            stream.queued_at, self.env.now, arrive, audio,
+        )  # fmt: skip
+
+    def note(
+        self, kind: int, who: int, engine: int, what: Sequence[int] = (0, 0, 0, 0),
+        start: float | None = None, end: float | None = None, x: float = 0.0, y: float = 0.0,
+    ) -> None:  # fmt: skip
+        """A row of the log of a window, if it meets it; by default an instant, now."""
+        window, now = self.spec.trace, float(self.env.now)
+        start, end = now if start is None else start, now if end is None else end
+        if window is None or end < window[0] or start > window[1]:
+            return
+        if len(self.noted) < trace.MOST_EVENTS:
+            self.noted.append(([kind, who, engine, *what], [start, end, x, y]))
 
     # --- recording ----------------------------------------------------------------------------
 
@@ -474,6 +499,8 @@ class World:
             self.first_stall, self.first_stall_waiting, float(self.env.now),
             np.array([i for i, _ in self.stalls], np.int64).reshape(-1, N_STALL_I),
             np.array([f for _, f in self.stalls], float).reshape(-1, N_STALL_F),
+            np.array([i for i, _ in self.noted], np.int64).reshape(-1, trace.N_TRACE_I),
+            np.array([f for _, f in self.noted], float).reshape(-1, trace.N_TRACE_F),
         )  # fmt: skip
 
 

@@ -71,6 +71,9 @@ class Stage(World):
         stream.sent += 1
         stream.sent_tokens += new
         last, u = stream.fully_sent, stream.utterance
+        self.note_chunk(
+            stream, stream.sent - 1, rows, new, float(self.env.now), new * self.spec.token_audio
+        )
         state = Handed(stream.waits.now.copy(), self.pool, stream.engine.sums)
         handed = self.env.at(self.env.now, HANDED_OVER, 0)
         handed.callbacks.append(lambda _: self.on_chunk(u, new, last, state))
