@@ -20,9 +20,9 @@ MOST_POOLS = 16
     OF_TURN, OF_ANSWER, OF_UNIT, OF_TIMERS, OF_JITTER, OF_ARRIVAL, OF_ANSWER_F,
     OF_CALL_F, OF_CHUNK,
 ) = range(46)  # fmt: skip
-# addresses and lengths of the pools' arenas, four words each; the recogniser's last
+# addresses of the pools' arenas, two words each; the recogniser's last
 J_ARENAS = 48
-N_J = J_ARENAS + 4 * (MOST_POOLS + 1)
+N_J = J_ARENAS + 2 * (MOST_POOLS + 1)
 
 # --- float header -----------------------------------------------------------------------------
 (
