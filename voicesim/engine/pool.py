@@ -135,7 +135,7 @@ class Pool:
         self.I = self._resized(self.I, _INT, at.N_INT_HEADER, rows, True)
         self.F = self._resized(self.F, _FLOAT, at.N_FLOAT_HEADER, rows, False)
         self._rows = rows
-        self._arenas = (self.F.ctypes.data, len(self.F), self.I.ctypes.data, len(self.I))
+        self.arenas = (self.F.ctypes.data, self.I.ctypes.data)
         self.I[at.C_SLOTS] = rows["slots"]
         self.I[at.C_HEAP] = rows["heap"]
         self.I[at.C_CHUNKS] = rows["chunks"]
@@ -309,7 +309,7 @@ class Pool:
         """Play every event up to and including ``until`` (s)."""
         action, replica = 0, 0
         while True:
-            status = run(*self._arenas, until, action, replica)
+            status = run(*self.arenas, until, action, replica)
             if status == at.REACHED:
                 return
             if status == at.STUCK:
@@ -340,7 +340,7 @@ class Pool:
 
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain)."""
-        set_open(self.F, self.I, replica, int(is_open))
+        set_open(*self.arenas, replica, int(is_open))
 
 
 class PoolEnvironment(simpy.Environment):

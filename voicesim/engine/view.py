@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from voicesim.engine import layout as at
-from voicesim.engine.kernel.session import replica_has_slack
+from voicesim.engine.kernel.loop import has_slack
 from voicesim.policy.view import Request
 from voicesim.workload.rng import hash_key_py, to_unit_py
 
@@ -55,9 +55,7 @@ class PoolView:
 
     def has_slack(self, replica: int) -> bool:
         """Does every playing stream of the replica keep ``lead`` with this stream in its batch?"""
-        pool = self._pool
-        s = pool.I[at.H_DECISION]
-        return bool(replica_has_slack(pool.F, pool.I, s, replica, self.now))
+        return bool(has_slack(*self._pool.arenas, replica))
 
     def uniform(self, draw: int) -> float:
         """A uniform in [0, 1) that belongs to this request and attempt, draw 0 or 1."""

@@ -95,7 +95,7 @@ class Dialogue:
         self._rows = rows
         self.J[lay.C_HEAP], self.J[lay.C_CHUNKS] = rows["heap"], rows["chunks"]
         self.J[lay.C_STALLS] = rows["stalls"]
-        self._arenas = (self.E.ctypes.data, len(self.E), self.J.ctypes.data, len(self.J))
+        self._arenas = (self.E.ctypes.data, self.J.ctypes.data)
 
     def _resized(self, old: np.ndarray, sections: Any, header: int, rows: Any, fresh: bool) -> Any:
         new = np.zeros(header + sum(rows[name] * width for _, name, width in sections), old.dtype)
@@ -121,8 +121,8 @@ class Dialogue:
 
     def _point_to(self, p: int, pool: Pool | AsrPool) -> None:
         """Tell the kernel where the arenas of pool p lie."""
-        a = lay.J_ARENAS + 4 * p
-        self.J[a : a + 4] = (pool.F.ctypes.data, len(pool.F), pool.I.ctypes.data, len(pool.I))
+        a = lay.J_ARENAS + 2 * p
+        self.J[a : a + 2] = (pool.F.ctypes.data, pool.I.ctypes.data)
 
     def _write_header(self) -> None:
         s, J, E = self.spec, self.J, self.E

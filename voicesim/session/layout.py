@@ -22,9 +22,9 @@ MOST_POOLS = 16
 ) = range(46)  # fmt: skip
 # blame (session/blame.py): is it on, stalls logged, their capacity, sections
 J_BLAME, J_UNITS, J_STALLS, C_STALLS, O_STALLS, OF_STALLS, OF_SOURCE, OF_WHY = range(46, 54)
-# addresses and lengths of the pools' arenas, four words each; the recogniser's last
+# addresses of the pools' arenas, two words each; the recogniser's last
 J_ARENAS = 56
-N_J = J_ARENAS + 4 * (MOST_POOLS + 1)
+N_J = J_ARENAS + 2 * (MOST_POOLS + 1)
 
 # --- float header -----------------------------------------------------------------------------
 (

@@ -1,6 +1,7 @@
-"""The event loop of the pool: the only door between Python and the compiled model."""
+"""The event loop of the pool: the only door between Python and the compiled model.
 
-from numba import carray
+Arenas come in by address (Pool.arenas); within the model F and I are pointers to them.
+"""
 
 from voicesim.engine.kernel.batch import idle_timeout, kick, step_end
 from voicesim.engine.kernel.codec import codec_end, dispatch
@@ -15,6 +16,7 @@ from voicesim.engine.kernel.session import (
     fail,
     move_up,
     patience_ends,
+    replica_has_slack,
     start_utterance,
     touch,
 )
@@ -125,24 +127,34 @@ def room(F, I):
 
 
 @compiled
-def set_open(F, I, g, is_open):
+def set_open(floats, ints, g, is_open):
     """Let replica g take new streams, or not; reopened, it takes from the gateway's queue."""
+    F = float_pointer(floats)
+    I = int_pointer(ints)
     I[I[O_OPEN] + g] = is_open
     move_up(F, I, g, F[K_NOW])
 
 
 @compiled
-def run(floats, n_floats, ints, n_ints, until, action, replica):
+def has_slack(floats, ints, g):
+    """Does replica g have room for the stream that asks, by the slack policy's rule?"""
+    F = float_pointer(floats)
+    I = int_pointer(ints)
+    return replica_has_slack(F, I, I[H_DECISION], g, F[K_NOW])
+
+
+@compiled
+def run(floats, ints, until, action, replica):
     """Play every event up to and including time ``until``.
 
-    floats, ints: addresses of the arenas (the caller keeps them alive), and their lengths.
+    floats, ints: addresses of the arenas (the caller keeps them alive).
 
     action, replica: the answer to the decision that the last call returned for.  Returns
     REACHED (nothing left up to until), DECIDE (I[H_DECISION] is the stream that asks for
     admission at F[K_NOW]), GROW (an arena is nearly full) or STUCK (time stands still).
     """
-    F = carray(float_pointer(floats), (n_floats,))
-    I = carray(int_pointer(ints), (n_ints,))
+    F = float_pointer(floats)
+    I = int_pointer(ints)
     if I[H_DECISION] >= 0:
         s = I[H_DECISION]
         I[H_DECISION] = -1

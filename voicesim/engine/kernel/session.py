@@ -3,7 +3,7 @@
 from voicesim.engine import kinds
 from voicesim.engine.kernel import trace
 from voicesim.engine.kernel.blame import submitted
-from voicesim.engine.kernel.jit import adopt, compiled
+from voicesim.engine.kernel.jit import adopt, compiled, window
 from voicesim.engine.kernel.lists import append, push_timer, remove
 from voicesim.engine.kernel.schedule import predicted_step
 from voicesim.engine.layout import *
@@ -337,8 +337,8 @@ def keeps_lead(F, I, s, t, missing, step, lag):
 def decide(F, I, s, t):
     """The compiled policies: (action, replica)."""
     n = I[H_ENGINES]
-    live = I[I[O_LIVE] : I[O_LIVE] + n]
-    open_ = I[I[O_OPEN] : I[O_OPEN] + n]
+    live = window(I, I[O_LIVE], n)
+    open_ = window(I, I[O_OPEN], n)
     o = I[O_STREAM] + s * NSI
     turn = I[H_TURN]
     I[H_TURN] = turn + 1

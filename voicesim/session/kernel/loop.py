@@ -1,7 +1,5 @@
 """The event loop over all stages of a dialogue: the door between Python and the compiled model."""
 
-from numba import carray
-
 from voicesim.engine.kernel.jit import compiled, float_pointer, int_pointer
 from voicesim.engine.kernel.lists import pop
 from voicesim.engine.kernel.loop import engine_event, room, sample
@@ -108,15 +106,15 @@ def sample_all(E, J):
 
 
 @compiled
-def run(floats, n_floats, ints, n_ints, until):
+def run(floats, ints, until):
     """Play every event up to and including ``until``: REACHED, or GROW (J_GROW says what).
 
-    floats, ints: addresses and lengths of the dialogue's arenas.
+    floats, ints: addresses of the dialogue's arenas.
     Ties: the engines' events by kind, pool, replica; the recogniser's; the dialogue's timers, then
     the pools'; arrivals; kicks.
     """
-    E = carray(float_pointer(floats), (n_floats,))
-    J = carray(int_pointer(ints), (n_ints,))
+    E = float_pointer(floats)
+    J = int_pointer(ints)
     while True:
         if J[J_EVENTS] & (ROOM_CHECK - 1) == 0:
             J[J_GROW] = short_of_room(J)

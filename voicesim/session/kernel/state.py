@@ -1,7 +1,5 @@
 """Rows of the dialogue's arenas, its timers, and the pools' arenas by number."""
 
-from numba import carray
-
 from voicesim.engine.kernel.jit import adopt, compiled, float_pointer, int_pointer
 from voicesim.engine.kernel.lists import push
 from voicesim.session.layout import *
@@ -15,15 +13,13 @@ table_index = adopt(rng.table_index)
 @compiled
 def floats_of(J, pool):
     """The float arena of a pool."""
-    a = J_ARENAS + 4 * pool
-    return carray(float_pointer(J[a]), (J[a + 1],))
+    return float_pointer(J[J_ARENAS + 2 * pool])
 
 
 @compiled
 def ints_of(J, pool):
     """The int arena of a pool."""
-    a = J_ARENAS + 4 * pool
-    return carray(int_pointer(J[a + 2]), (J[a + 3],))
+    return int_pointer(J[J_ARENAS + 2 * pool + 1])
 
 
 @compiled
