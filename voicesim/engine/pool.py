@@ -191,7 +191,7 @@ class Pool:
             (at.H_KIND, s.kind), (at.H_MAXNEW, s.max_new), (at.H_MAXWAIT, s.max_engine_queue),
             (at.H_INTERLEAVE, s.interleave), (at.H_MIXES, kinds.mixes(s.kind, s.mixed_chunk)),
             (at.H_KEEP, s.keep_hashes), (at.H_LEAVES_OPEN, s.left_open > 0.0), (at.H_ROOM, room),
-            (at.H_BLAME, s.blame), (at.H_TRACE, s.trace is not None),
+            (at.H_BLAME, s.blame), (at.H_TRACE, s.blame and s.trace is not None),
         ):  # fmt: skip
             I[entry] = int(value)
         for entry, number in (
