@@ -100,7 +100,7 @@ def test_how_late_the_gate_was():
 @pytest.mark.parametrize("seed", range(30))
 def test_what_holds_of_every_log(seed):
     """Every audible stall is in it; its shares make it up; asking for causes changes nothing."""
-    spec, tape = random_dialogue(seed, blame=True, audible=0.0)
+    spec, tape = random_dialogue(seed, blame=True, audible=0.0, trace=None)
     run = played(spec, tape)
     silent = played(dataclasses.replace(spec, blame=False), tape)
     assert [x for x in differences(run, silent) if not x.startswith("stall")] == []

@@ -132,6 +132,8 @@ class Pool:
         """(Re)build both arenas with these capacities, keeping what they hold."""
         if self._chunks:
             rows["ends"] = rows["slots"] * self._chunks
+        if self.spec.blame:
+            rows["blamed"] = rows["slots"]
         self.I = self._resized(self.I, _INT, at.N_INT_HEADER, rows, True)
         self.F = self._resized(self.F, _FLOAT, at.N_FLOAT_HEADER, rows, False)
         self._rows = rows
@@ -191,7 +193,7 @@ class Pool:
             (at.H_KIND, s.kind), (at.H_MAXNEW, s.max_new), (at.H_MAXWAIT, s.max_engine_queue),
             (at.H_INTERLEAVE, s.interleave), (at.H_MIXES, kinds.mixes(s.kind, s.mixed_chunk)),
             (at.H_KEEP, s.keep_hashes), (at.H_LEAVES_OPEN, s.left_open > 0.0), (at.H_ROOM, room),
-            (at.H_BLAME, s.blame), (at.H_TRACE, s.trace is not None),
+            (at.H_BLAME, s.blame), (at.H_TRACE, s.blame and s.trace is not None),
         ):  # fmt: skip
             I[entry] = int(value)
         for entry, number in (
@@ -279,7 +281,6 @@ class Pool:
         slots, utterances = rows["slots"], rows["utterances"]
         if I[at.H_FREE_SLOTS] < margin:
             rows["slots"] = 2 * slots + margin
-            rows["blamed"] = rows["slots"] if self.spec.blame else 0
         if I[at.H_HEAP] + margin > rows["heap"]:
             rows["heap"] = 2 * rows["heap"] + margin
         if self.spec.record_chunks and I[at.H_NCHUNKS] + margin > rows["chunks"]:

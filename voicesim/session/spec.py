@@ -101,6 +101,6 @@ class DialogueSpec:
     def pools(self) -> tuple[PoolSpec, ...]:
         """All pools of continuous batching, in the order of their numbers."""
         speech = (*self.tts, *(() if self.omni is None else (self.omni,)))
-        traced = self.trace is not None
+        traced = self.blame and self.trace is not None
         llm = (replace(pool, blame=traced, trace=self.trace) for pool in self.llm)
         return (*llm, *(replace(p, blame=self.blame, trace=self.trace) for p in speech))

@@ -411,7 +411,7 @@ class World:
         """A row of the log of a window, if it meets it; by default an instant, now."""
         window, now = self.spec.trace, float(self.env.now)
         start, end = now if start is None else start, now if end is None else end
-        if window is None or end < window[0] or start > window[1]:
+        if window is None or not self.spec.blame or end < window[0] or start > window[1]:
             return
         if len(self.noted) < trace.MOST_EVENTS:
             self.noted.append(([kind, who, engine, *what], [start, end, x, y]))
