@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -12,7 +13,7 @@ from voicesim.cli import app
 from voicesim.experiment.metrics import DIALOGUES as COMPARED
 from voicesim.metrics.dialogue import run_metrics
 from voicesim.metrics.dialogue_glossary import DIALOGUES, named
-from voicesim.metrics.dialogue_run import PARTS
+from voicesim.metrics.dialogue_run import PARTS, Stage
 from voicesim.metrics.glossary import METRICS
 from voicesim.metrics.summary import flat
 
@@ -22,7 +23,9 @@ OF_ONE_POOL = {"busy_share.decode", "busy_share.host", "busy_share.codec", "alar
 
 def test_the_metrics_are_those_of_a_run():
     call = Call([Turn(heard(10.0, 0.03, 0.4, 0.06, 0.2, 0.15, 0.03, 0.05))])
-    names = flat(run_metrics(tables([call], TERMS)))
+    ears = Stage("ears", "asr", wer=0.05)
+    terms = replace(TERMS, stages=(ears, *TERMS.stages))
+    names = flat(run_metrics(tables([call], terms)))
     parts = "|".join(PARTS)
 
     def general(name):
