@@ -13,7 +13,7 @@ from voicesim.metrics.dialogue_context import assumptions, context
 from voicesim.metrics.dialogue_run import SEGMENTS, Allowance, Tenant, Terms
 from voicesim.metrics.summary import aggregate, flat
 from voicesim.report.dialogue_figure import draw, waterfall_figure
-from voicesim.report.dialogue_table import print_dialogues
+from voicesim.report.dialogue_table import hearing, print_dialogues
 from voicesim.scenario.prices import Prices
 from voicesim.session import record as of
 
@@ -78,6 +78,25 @@ def test_many_variants_have_one_line_each():
     lines = [" ".join(line.split()) for line in shown(summary).splitlines()]
     for k in range(4):
         assert f"v{k} 20 30 400 60 {200 + 100 * k} 150 30 50 {940 + 100 * k:,}" in lines
+
+
+def test_which_recognisers_nobody_beats():
+    """Streams, p95 of the delay, errors: b beats c (as fast, more streams, fewer errors) and d;
+    a is faster, e has the fewest errors."""
+
+    def one(streams, delay, wer):
+        values = {"streams": streams, "wer": wer}
+        stage = {k: {"mean": v, "low": None, "high": None} for k, v in values.items()}
+        ledger = {f"asr_{q}_s": {"mean": delay, "low": None, "high": None} for q in ("p50", "p95")}
+        return {"stages": {"ears": stage, "llm": {}}, "ledger": ledger}
+
+    rows = {"a": (250, 0.03, 0.056), "b": (240, 0.1, 0.04), "c": (200, 0.1, 0.05),
+            "d": (100, 0.2, 0.06), "e": (90, 0.4, 0.0375)}  # fmt: skip
+    found = hearing({name: one(*row) for name, row in rows.items()})
+    assert {n: row["beaten"]["mean"] for n, row in found.items()} == dict(a=0, b=0, c=1, d=3, e=0)
+    assert hearing({"a": one(1, 1.0, 0.1)}) == {}  # nothing to trade
+    found = hearing({"a": one(9, 0.1, 0.01), "b": one(9, 0.1, None), "c": one(9, 0.1, 0.01)})
+    assert [row["beaten"]["mean"] for row in found.values()] == [0, 0, 0]
 
 
 def test_nobody_called():

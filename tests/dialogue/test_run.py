@@ -8,9 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 import voicesim
+from tests import talk
 from tests.dialogue.test_marginal import SCENARIO, scenario
 from voicesim.cli import app
 from voicesim.metrics.dialogue_run import SEGMENTS
+from voicesim.scenario import load
+from voicesim.study import run_study
 
 PRICES = """\
 prices:
@@ -72,3 +75,16 @@ def test_prices_are_checked_with_their_line(tmp_path):
     line = 1 + (SCENARIO + PRICES).splitlines().index("  cards:") + 1
     assert f"wrong.yaml:{line}: prices.cards" in found.stderr
     assert "did you mean 'card'" in found.stderr
+
+
+def test_nobody_called(tmp_path):
+    """A rate at which no call comes within the horizon: nothing offered, nothing measured."""
+    sets = ["workload.arrivals.rate=0.0001/s", "horizon=40s"]
+    path = talk.write(tmp_path, talk.LARGE)
+    found = [
+        run_study(load(path, sets), engine=engine, workers=1).summary["base"]
+        for engine in ("kernel", "reference")
+    ]
+    assert found[0] == found[1]
+    assert found[0]["offered"]["mean"] == found[0]["spoken_turns"]["mean"] == 0
+    assert found[0]["clean_share"]["mean"] is found[0]["ttfa_p95_s"]["mean"] is None

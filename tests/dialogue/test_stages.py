@@ -7,13 +7,13 @@ import pytest
 
 from tests.dialogue.made import STAGES, Call, Turn, heard, played
 from voicesim.engine import layout as at
-from voicesim.engine.asr_spec import SLOTS, AsrSpec
+from voicesim.engine.asr_spec import OFFLINE, SLOTS, WINDOWS, AsrSpec
 from voicesim.engine.cost import HOST
 from voicesim.engine.spec import CodecSpec
 from voicesim.metrics.dialogue_audio import units
 from voicesim.metrics.dialogue_budgets import budgets
 from voicesim.metrics.dialogue_run import Allowance, Stage, Tenant, Terms
-from voicesim.metrics.dialogue_stages import nearest, stages, token_load
+from voicesim.metrics.dialogue_stages import asr_streams, nearest, stages, token_load
 from voicesim.metrics.dialogue_tables import sessions, turns
 
 GAPS = (0.03, 0.4, 0.06, 0.2, 0.15, 0.03, 0.05)
@@ -97,6 +97,26 @@ def test_a_recogniser_of_slots():
         made = with_ears(spec, busy=[20.0], calls=[4800.0], jobs=0, audio=0.0)
         assert stages(made)["ears"]["load"] == pytest.approx(load)
         assert nearest(stages(made)) == "ears"
+
+
+@pytest.mark.parametrize(
+    ("kind", "streams"),
+    [
+        (0, 6 * 0.16 / (0.02 / 30 + 0.001 + 0.005 * 2.0)),  # 160 ms of speech a job
+        (WINDOWS, 6 * 0.16 / (0.02 / 30 + 0.001 + 0.005 * 2.0)),
+        (OFFLINE, 6 * 2.0 / (0.02 / 30 + 0.001 + 0.005 * 2.0)),  # a whole turn
+        (SLOTS, 2 * 64),
+    ],
+)
+def test_speakers_that_a_recogniser_can_follow(kind, streams):
+    """2 replicas of 3 workers, jobs over 2 s of audio each; the published capacities of C23 are
+    this number (tests/cases/test_c23_chunk_and_context.py)."""
+    cost = np.array([0.02, 0.001, 0.005])
+    spec = AsrSpec(kind, 2, 0.16, cap=30, workers=3, slots=64, step=0.08, cost=cost)
+    assert asr_streams(spec, 100.0, 200.0) == pytest.approx(streams)
+    late = replace(spec, step=0.17, cost=np.zeros(3))
+    assert asr_streams(late, 100.0, 200.0) == (0.0 if kind == SLOTS else None)
+    assert asr_streams(spec, 0.0, 0.0) == (128.0 if kind == SLOTS else None)
 
 
 def test_nothing_is_nearest_where_nothing_was_measured():

@@ -4,6 +4,7 @@ import pytest
 
 import voicesim
 from tests.dialogue.test_marginal import SCENARIO, scenario
+from voicesim.experiment.metrics import bottleneck
 
 VARIANTS = "variants: {base: {}, slow: {listener.capture: 60ms}}\n"
 
@@ -36,3 +37,16 @@ def test_what_cannot_be_played_is_said_at_once(tmp_path):
     (tmp_path / "poor.yaml").write_text(text)
     with pytest.raises(voicesim.Error, match="says nothing about memory"):
         voicesim.compare(tmp_path / "poor.yaml", workers=1)
+
+
+def test_which_stage_a_study_names():
+    """Of dialogues the one nearest its knee, whatever is busy; of one pool the busiest part."""
+    near = [{"stages": {"asr": {"busy": 0.9, "knee": x}, "llm": {"busy": 0.1, "knee": 0.5}}}
+            for x in (0.2, 0.4)]  # fmt: skip
+    assert bottleneck(near) == ("llm", 0.5)
+    assert bottleneck([{"stages": {"asr": {"knee": 0.7}, "llm": {"knee": None}}}]) == ("asr", 0.7)
+    assert bottleneck([{"stages": {}}]) is bottleneck([]) is None
+    one = {"busy_share": {"decode": 0.6, "host": 0.1, "codec": 0.8}}
+    assert bottleneck([one, {"busy_share": {"decode": 0.8, "host": 0.1, "codec": None}}]) == (
+        "codec", 0.8,
+    )  # fmt: skip

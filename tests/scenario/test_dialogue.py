@@ -120,6 +120,14 @@ WRONG = [
     ),
     ("workload.tenants=[{name: a, share: 0.5}]", "workload.tenants: the shares must add up to 1"),
     (
+        "workload.tenants=[{name: a.b, share: 1}]",
+        "workload.tenants.0.name: expected a name without a dot; found 'a.b'",
+    ),
+    (
+        "workload.barge_in={share: 1}",
+        "workload.barge_in.share: is 1: only callers who interrupt at the first sound",
+    ),
+    (
         "workload.tenants=[{name: a, share: 0.5}, {name: a, share: 0.5}]",
         "workload.tenants.1.name: an earlier tenant",
     ),
@@ -148,6 +156,10 @@ WRONG = [
         "pipeline.segmenter: never used",
     ),
     ("pipeline.client.reed_chunk=1s", "did you mean 'read_chunk'"),
+    (
+        "pipeline.omni={speech_tokens_per_second: -1}",
+        "pipeline.omni.speech_tokens_per_second: must be more than 0; found -1",
+    ),
     ("prices={cards: [{card: x, tenure: owned, per_hour: 1, date: 2026-11-01}]}", "prices.cards.0"),
 ]  # fmt: skip
 

@@ -85,3 +85,10 @@ def test_shortened_replies(written, most):
         whole = before.tokens[before.reply == r].sum()
         assert after.tokens[after.reply == r].sum() == min(whole, most)
     assert (after.tokens >= 1).all()
+
+
+def test_no_reply_at_all():
+    """Nobody called: nothing to cut, nothing to join."""
+    none = Pieces(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    assert len(none.starts_reply) == len(none.ends_reply) == len(none.place) == len(none.upto) == 0
+    assert none.shortened(np.zeros(0, np.int64)) is none

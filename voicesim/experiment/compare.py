@@ -14,7 +14,15 @@ from voicesim.experiment.backends import Backend, refuse
 from voicesim.experiment.backends import backend as backend_of
 from voicesim.experiment.decide import Difference, Precision, Values, differences, enough
 from voicesim.experiment.looks import FIRST, Looks, schedule
-from voicesim.experiment.metrics import COSTS, METRICS, ExperimentError, chosen, flat, value
+from voicesim.experiment.metrics import (
+    COSTS,
+    METRICS,
+    ExperimentError,
+    bottleneck,
+    chosen,
+    flat,
+    value,
+)
 from voicesim.experiment.store import Store
 from voicesim.experiment.work import Job, jobs_of, model_version
 from voicesim.files import finite, write_json, write_tables, write_whole
@@ -27,7 +35,6 @@ from voicesim.study import merged, replication_table
 
 STUDY_SCHEMA = "voicesim-comparison/1"
 SETTLED, EXHAUSTED, BUDGET, INTERRUPTED = "settled", "largest number", "budget", "interrupted"
-STAGES = ("decode", "host", "codec")
 
 Results = dict[tuple[str, int], dict[str, Any]]
 
@@ -110,15 +117,8 @@ class Comparison:
 
     @property
     def bottlenecks(self) -> dict[str, tuple[str, float] | None]:
-        """Variant -> the stage of the largest mean busy share, and that share."""
-        found: dict[str, tuple[str, float] | None] = {}
-        for v in self.file.variants:
-            means = flat(aggregate(self._metrics(v)))
-            shares = {s: means.get(f"busy_share.{s}", {}).get("mean") for s in STAGES}
-            known = {s: x for s, x in shares.items() if x is not None}
-            best = max(known, key=lambda s: known[s], default=None)
-            found[v] = None if best is None else (best, known[best])
-        return found
+        """Variant -> the stage that is nearest what it can do, and how near."""
+        return {v: bottleneck(self._metrics(v)) for v in self.file.variants}
 
     @property
     def same_callers(self) -> dict[str, bool]:

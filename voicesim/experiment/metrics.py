@@ -120,3 +120,16 @@ def chosen(name: str, allowed: Sequence[str], what: str) -> str:
     close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise ExperimentError(f"{what} {name!r} is not known{hint} (allowed: {', '.join(allowed)})")
+
+
+def bottleneck(runs: Sequence[Mapping[str, Any]]) -> tuple[str, float] | None:
+    """The stage of the largest mean busy share, of dialogues the one nearest its knee, and how
+    much that is; None: nothing was measured."""
+    of_calls = [f"stages.{name}.knee" for name in (runs[0].get("stages") or {})] if runs else []
+    means = {}
+    for path in of_calls or [f"busy_share.{name}" for name in ("decode", "host", "codec")]:
+        known = [x for m in runs if (x := value(m, path)) is not None]
+        if known:
+            means[path.split(".")[1]] = sum(known) / len(known)
+    best = max(means, key=lambda name: means[name], default=None)
+    return None if best is None else (best, means[best])

@@ -13,7 +13,7 @@ import voicesim
 from voicesim.experiment import plan_search as search
 from voicesim.experiment.backends import Backend, refuse
 from voicesim.experiment.backends import backend as backend_of
-from voicesim.experiment.metrics import METRICS, ExperimentError, chosen, value
+from voicesim.experiment.metrics import METRICS, ExperimentError, bottleneck, chosen, value
 from voicesim.experiment.plan_search import MEETS, UNDECIDED, Limit, Node, Rule, Sample
 from voicesim.experiment.space import SettingError, Space
 from voicesim.experiment.store import Store
@@ -28,7 +28,6 @@ from voicesim.simulation import problems
 PLAN_SCHEMA = "voicesim-plan/1"
 NEXT = 3  # settings named after the answer
 ROWS = 9  # values of the second dimension, unless a step says otherwise
-STAGES = ("decode", "host", "codec")
 SHARES = {"refused": "refused", "abandoned": "abandoned", "failed": "failed"}
 SHORT = {
     "clean": "clean_share", "stalled": "stalled_share", "ttfa_p50": "ttfa_p50_s",
@@ -385,7 +384,7 @@ class _Work:
             return {x.metric: _sample(runs, x.metric) for x in self.limits}
 
         node = search.judge(self.limits, draw, self.rule)
-        judged = Judged(setting, node, _bottleneck([r["metrics"] for r in results.values()]))
+        judged = Judged(setting, node, bottleneck([r["metrics"] for r in results.values()]))
         self.judged[tuple(values)] = judged
         self.say(judged)
         return node.verdict == MEETS
@@ -441,13 +440,3 @@ def _sample(runs: Sequence[Mapping[str, Any]], metric: str) -> Sample:
             values, [max(m["offered"] - m["refused"] - m["not_measured"], 0.0) for m in runs]
         )
     return Sample(values)
-
-
-def _bottleneck(runs: Sequence[Mapping[str, Any]]) -> tuple[str, float] | None:
-    means = {}
-    for stage in STAGES:
-        known = [x for m in runs if (x := value(m, f"busy_share.{stage}")) is not None]
-        if known:
-            means[stage] = sum(known) / len(known)
-    best = max(means, key=lambda s: means[s], default=None)
-    return None if best is None else (best, means[best])

@@ -66,6 +66,10 @@ DIALOGUES: dict[str, Meaning] = {
     ),
     "stages.STAGE.queued": Meaning("share", "streams that wait for a place, of all at the engine"),
     "stages.STAGE.knee": Meaning("share", "the greater of load and queued: 1 is all it can do"),
+    "stages.STAGE.streams": Meaning(
+        "streams", "a recogniser: speakers without a pause whose jobs take full batches as long"
+    ),
+    "stages.STAGE.wer": Meaning("share", "a recogniser: word error rate, where it is stated"),
     "tenants.TENANT.clean_share": Meaning("share", "CLEAN calls by the tenant's own limits"),
     "tenants.TENANT.clean_turn_share": Meaning("share", "CLEAN turns likewise"),
     "tenants.TENANT.offered": Meaning("calls", "calls of the tenant"),

@@ -7,7 +7,7 @@ import numpy as np
 
 from voicesim.engine import cost
 from voicesim.engine import layout as at
-from voicesim.engine.asr_spec import SLOTS, AsrSpec
+from voicesim.engine.asr_spec import OFFLINE, SLOTS, AsrSpec
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import PoolSpec
 from voicesim.metrics.dialogue_run import Played, Stage
@@ -23,6 +23,7 @@ def stages(run: Played) -> dict[str, dict[str, Value]]:
     of continuous batching that nears 1 long before the knee, so it is no load.
     load: work done / work that full batches would do in the time, or share of codec time.
     queued: streams that wait for a place / all streams at the engine, over the observed time.
+    streams: speakers without a pause that the recogniser can just follow.
     wer: word error rate of a recogniser, where the scenario states it.
     """
     found = {}
@@ -55,9 +56,10 @@ def nearest(by_stage: Mapping[str, Mapping[str, Any]]) -> str | None:
 def _recogniser(run: Played, stage: Stage) -> dict[str, Value]:
     spec, seen = run.spec.asr, run.record.asr
     if spec is None or not seen:
-        return {"busy": None, "load": None, "queued": None}
+        return {"busy": None, "load": None, "queued": None, "streams": None}
     busy = float(np.sum(seen["busy"])) / (run.window * spec.engines * spec.workers)
-    return {"busy": busy, "load": asr_load(run, spec), "queued": None}
+    streams = asr_streams(spec, float(seen["jobs"]), float(seen["audio"]))
+    return {"busy": busy, "load": asr_load(run, spec), "queued": None, "streams": streams}
 
 
 def asr_load(run: Played, spec: AsrSpec) -> float:
@@ -71,6 +73,23 @@ def asr_load(run: Played, spec: AsrSpec) -> float:
     floor, per_row, per_audio = spec.cost
     seconds = jobs * (floor / spec.cap + per_row) + audio * per_audio
     return float(seconds / (run.spec.horizon * spec.engines * spec.workers))
+
+
+def asr_streams(spec: AsrSpec, jobs: float, audio: float) -> Value:
+    """Speakers without a pause whose jobs, in full batches, take as long as their speech lasts.
+
+    jobs, audio: of the run, for what one job goes over (s).  Of slots: their number, none if a step
+    outlasts its frame.  None: no job was seen, or jobs take no time.
+    """
+    if spec.kind == SLOTS:
+        return float(spec.engines * spec.slots) if spec.step <= spec.chunk else 0.0
+    floor, per_row, per_audio = spec.cost
+    if not jobs:
+        return None
+    each = audio / jobs
+    seconds = floor / spec.cap + per_row + per_audio * each
+    fresh = each if spec.kind == OFFLINE else spec.chunk
+    return float(spec.engines * spec.workers * fresh / seconds) if seconds else None
 
 
 def _pool(run: Played, stage: Stage, spec: PoolSpec) -> dict[str, Value]:

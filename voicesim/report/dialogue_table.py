@@ -67,6 +67,14 @@ COSTS = [
     Column(["phrases"], ["cost", "saved_by_phrases"], words.money, group="saved by cached"),
     Column(["prefixes"], ["cost", "saved_by_prefixes"], words.money, group="saved by cached"),
 ]  # fmt: skip
+HEARING = [
+    Column(["streams"], ["streams"], words.count),
+    *(Column([q], [f"asr_{q}_s"], words.milliseconds, group="delay, ms") for q in ("p50", "p95")),
+    Column(["words", "wrong"], ["wer"], words.percent),
+    Column(["beaten", "by"], ["beaten"], words.count),
+]
+"""A recogniser's trade; it is beaten by a variant that is no worse in streams, p95 and errors, and
+better in one: what nobody beats is the Pareto front."""
 BUDGET = [
     Column(["allowed", "ms"], ["limit"], words.milliseconds),
     Column(["p95", "ms"], ["p95_s"], words.milliseconds),
@@ -157,6 +165,8 @@ def tables(summary: Summary, context: Mapping[str, Any]) -> Iterator[Table]:
     }  # fmt: skip
     if stages:
         yield "What each stage does", stages, STAGES, "stage"
+    if rows := hearing(summary):
+        yield "What the recogniser trades", rows, HEARING, "variant"
     for name, m in summary.items():
         if rows := budget(m, context):
             yield (
@@ -178,6 +188,30 @@ def ledger(metrics: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if any(each["mean"] for each in row.values()):
             found["(network)" if part == "network" else part] = row
     return found
+
+
+def hearing(summary: Summary) -> dict[str, dict[str, Any]]:
+    """Streams, delay and errors of the recogniser where several variants state its errors."""
+    found = {}
+    for name, m in summary.items():
+        for stage in m["stages"].values():
+            if "wer" in stage:
+                delay = {f"asr_{q}_s": m["ledger"][f"asr_{q}_s"] for q in ("p50", "p95")}
+                found[name] = {"streams": stage["streams"], "wer": stage["wer"], **delay}
+    if len(found) < 2:
+        return {}
+    for row in found.values():
+        row["beaten"] = {**NONE, "mean": float(sum(_beats(o, row) for o in found.values()))}
+    return found
+
+
+def _beats(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    ways = (("streams", -1), ("asr_p95_s", 1), ("wer", 1))
+    x, y = ([words.mean(row, name) for name, _ in ways] for row in (a, b))
+    if None in x or None in y:
+        return False
+    gains = [sign * (v - u) for u, v, (_, sign) in zip(x, y, ways, strict=True)]  # type: ignore[operator]
+    return min(gains) >= 0 and max(gains) > 0
 
 
 def budget(metrics: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

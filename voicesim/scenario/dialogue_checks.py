@@ -73,6 +73,9 @@ def _tenants(w: Dialogue) -> Iterator[tuple[Path, str]]:
     tenants = [each for each in w.tenants if isinstance(each, Tenant)]
     names = [each.name for each in tenants]
     for i, name in enumerate(names):
+        if isinstance(name, str) and (not name or "." in name):
+            text = f"expected a name without a dot; found {name!r}"
+            yield (*at, i, "name"), f"{text} (it becomes part of metrics' names)"
         if name in names[:i]:
             yield (*at, i, "name"), f"an earlier tenant is named {name!r} too"
     shares = [each.share for each in tenants if isinstance(each.share, float)]
@@ -98,6 +101,9 @@ def _talk(at: Path, talk: Any) -> Iterator[tuple[Path, str]]:
     least, most = getattr(tail, "least", None), getattr(tail, "most", None)
     if isinstance(least, float) and isinstance(most, float) and most < least:
         yield (*at, "reply", "tail", "most"), f"is less than least ({least:g}s)"
+    if getattr(talk.barge_in, "share", None) == 1.0:
+        text = "is 1: only callers who interrupt at the first sound do so in every call; give less"
+        yield (*at, "barge_in", "share"), text
     images = talk.images
     alone = isinstance(talk, Dialogue) and not talk.tenants
     if alone and isinstance(images, Images) and images.share == 0:

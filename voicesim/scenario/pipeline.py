@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema,
 
 from .errors import shown, tag_of, wrong
 from .part import Part
-from .units import Count, Duration, Natural, PositiveDuration, Share, duration, real
+from .units import Count, Duration, Natural, Positive, PositiveDuration, Share, duration, real
 
 
 class FixedEndpointing(Part):
@@ -254,7 +254,7 @@ class OmniRoute(Part):
         description="Silence after which (or, if it refuses, at once) the three stages answer "
         "instead (s); default none: never.",
     )
-    speech_tokens_per_second: float = Field(
+    speech_tokens_per_second: Positive = Field(
         default=12.5,
         description="Its prompt tokens of a second of the caller's speech; default 12.5.",
     )

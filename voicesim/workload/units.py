@@ -43,12 +43,12 @@ class Pieces:
     @property
     def ends_reply(self) -> np.ndarray:
         """bool[N]: the last piece of its reply."""
-        return np.append(self.reply[1:] != self.reply[:-1], True)
+        return np.append(self.reply[1:] != self.reply[:-1], True)[: len(self.reply)]
 
     @property
     def starts_reply(self) -> np.ndarray:
         """bool[N]: the first piece of its reply."""
-        return np.append(True, self.reply[1:] != self.reply[:-1])
+        return np.append(True, self.reply[1:] != self.reply[:-1])[: len(self.reply)]
 
     @property
     def place(self) -> np.ndarray:
