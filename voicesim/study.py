@@ -396,7 +396,7 @@ def warnings_of(run: Run, variant: str) -> list[tuple[str, float]]:
             ("contexts of up to {:g} tokens", context, measured.context_tokens[1]),
         )
         found += [
-            (f"{variant}: {what} are beyond what {name} was measured at ({limit:g})", float(most))
+            (f"{variant}: {beyond(what, name, limit)}", float(most))
             for what, most, limit in reached
             if most > limit
         ]

@@ -77,6 +77,19 @@ def test_the_turn_that_is_clean_and_what_spoils_it():
     table = tables([Call([Turn(a)]) for a in (*spoilt.values(), *fair.values())]).turns
     assert dict(zip((*spoilt, *fair), table["clean"].tolist(), strict=True)) == {
         **dict.fromkeys(spoilt, False), **dict.fromkeys(fair, True)}  # fmt: skip
+    assert table["spoilt"].tolist() == [
+        "late", "stalled", "unmeasured", "lost", "overlap", "broken_off", "broken_off",
+        "broken_off", "broken_off", "broken_off", "unsaid", *[""] * len(fair),
+    ]  # fmt: skip
+
+
+def test_a_turn_counts_once_under_its_first_fault():
+    """Of four turns one is CLEAN; one is late, stalls and loses audio, and counts as late."""
+    fine = heard(10.0, *GAPS)
+    worst = heard(10.0, 0.1, *GAPS[1:], at={"stall": 0.2, "stall_max": 0.11, "lost": 0.1})
+    m = run_metrics(tables([Call([Turn(fine), Turn(worst), Turn(UNSPOKEN), Turn(UNSPOKEN)])]))
+    assert {k: v for k, v in m["spoilt"].items() if v} == {"late": 0.25, "unsaid": 0.5}
+    assert sum(m["spoilt"].values()) + m["clean_turn_share"] == 1.0
 
 
 def test_each_tenant_by_its_own_limits():
@@ -185,6 +198,7 @@ def test_a_false_cut_off():
     assert table["reasked"].tolist() == [True, True, False]
     assert table["cut_in"].tolist() == [True, False, False]
     assert table["clean"].tolist() == [False, True, True]
+    assert table["spoilt"].tolist() == ["cut_in", "", ""]
     assert table["overtalk_s"].tolist() == pytest.approx([0.3, 0.0, 0.0])
     assert table["generated_s"].tolist() == pytest.approx([6.0, 6.0, 4.0])
     assert table["wasted_s"].tolist() == pytest.approx([1.5, 2.0, 0.0])
@@ -205,6 +219,7 @@ def test_who_hears_nothing_stays_in_every_denominator():
     assert m["clean_share"] == 9 / 11
     assert (m["offered_turns"], m["spoken_turns"], m["answered_turns"]) == (13.0, 10.0, 9.0)
     assert m["clean_turn_share"] == 9 / 13
+    assert {k: v for k, v in m["spoilt"].items() if v} == {"unsaid": 3 / 13, "unanswered": 1 / 13}
     assert m["ttfa_p50_s"] == pytest.approx(0.94)
     assert m["ttfa_p99_s"] == pytest.approx(12.0)  # not 0.94: somebody waited so long
     assert m["ledger"]["total_p99_s"] == pytest.approx(0.94)

@@ -9,6 +9,7 @@ one the kind is told by how it begins.  A comment on the line above it says what
     <!-- test: file: NAME -->            the block is that file, for the blocks after it
     <!-- test: at: KEY -->               where in a scenario this YAML stands (dotted)
     <!-- test: instead: KEY -->          the same, in place of what stands there
+    <!-- test: of: FILE -->              the scenario it stands in, else the tutorial's
     <!-- test: form: quality -->         YAML that is no scenario: whose reader must take it
 
 and anywhere in a page, for all of it:
@@ -27,7 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ORDER = re.compile(r"<!-- test: (\w+): (.+?) -->")
-KNOWN = ("skip", "with", "exit", "file", "at", "instead", "form")
+KNOWN = ("skip", "with", "exit", "file", "at", "instead", "of", "form")
 OF_PAGE = ("short", "each")
 FULL = os.environ.get("VOICESIM_DOCS") == "1"
 KINDS = ("sh", "python", "yaml", "text")

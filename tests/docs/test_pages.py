@@ -89,13 +89,14 @@ def shows(block: Block, printed: str) -> None:
 def read(block: Block, folder) -> None:
     """Have a YAML block read by whoever reads it."""
     file = folder / block.orders.get("file", "snippet.yaml")
+    file.write_text(block.text)
     if "form" in block.orders:
-        file.write_text(block.text)
         FORMS[block.orders["form"]](file)
         return
     data = read_yaml(block.text.encode(), block.where).data
     if not {"workload", "cluster"} <= set(data):
-        whole = read_yaml((folder / BASE).read_bytes(), BASE).data
+        base = block.orders.get("of", BASE)
+        whole = read_yaml((folder / base).read_bytes(), base).data
         whole.pop("variants")
         at = block.orders.get("at", block.orders.get("instead", ""))
         for key in reversed([key for key in at.split(".") if key]):

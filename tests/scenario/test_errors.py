@@ -346,6 +346,9 @@ def test_plain_words(refused, tmp_path):
     assert "no such file: 'nope.csv' (looked" in line
     [line] = refused(PLAIN, f"{profile}=profile.yml")
     assert "no such file: 'profile.yml'; did you mean 'profile.yaml'? (looked" in line
+    for ending in ("", ".yaml"):
+        [line] = refused(PLAIN, f"{profile}=llama-3.1-8b-h100-nim-1.8.0{ending}")
+        assert "; did you mean 'shipped:llama-3.1-8b-h100-nim-1.8.0'? (looked" in line
     [line] = refused(PLAIN + "variants: {}\n")
     assert line == (
         "case.yaml:11: variants: is empty; name at least one variant or leave the key out"

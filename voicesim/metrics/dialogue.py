@@ -12,7 +12,7 @@ from voicesim.metrics.dialogue_budgets import budgets
 from voicesim.metrics.dialogue_ledger import ledger
 from voicesim.metrics.dialogue_run import Played
 from voicesim.metrics.dialogue_stages import stages
-from voicesim.metrics.dialogue_tables import sessions, turns
+from voicesim.metrics.dialogue_tables import FAULTS, sessions, turns
 from voicesim.metrics.money import Counted, costs
 from voicesim.metrics.summary import Value, nearest_rank, share
 from voicesim.metrics.tables import quantile_rows
@@ -80,6 +80,7 @@ def run_metrics(tables: Tables) -> dict[str, Any]:
         "live_at_end": float(outcome.get("live", 0)),
         "clean_share": share(calls["clean"]),
         "clean_turn_share": share(rows["clean"]),
+        "spoilt": {name: share(rows["spoilt"] == name) for name in FAULTS},
         "stalled_share": share(measured["audible_stalls"] > 0),
         "offered_turns": float(len(rows)),
         "spoken_turns": float(len(spoken)),

@@ -109,11 +109,10 @@ def warnings_of(run: DialogueRun, variant: str) -> list[tuple[str, float]]:
                  profile.range.context_tokens[1]),
             )  # fmt: skip
             found += [
-                (f"{variant}: {name}: {what} are beyond what {profile.name} was measured at "
-                 f"({limit:g})", float(most))
+                (f"{variant}: {name}: {beyond(what, profile.name, limit)}", float(most))
                 for what, most, limit in reached
                 if most > limit
-            ]  # fmt: skip
+            ]
     if tape.clipped:
         found.append((f"{variant}: {{:g}} answers or units were cut to engine.max_tokens",
                       tape.clipped))  # fmt: skip

@@ -60,7 +60,8 @@ def turns(run: Played, units: pd.DataFrame) -> pd.DataFrame:
     "hello?".
     units, tokens (decode steps), llm_tokens, generated_s, heard_s, wasted_s, ...: of the answer
     and of that to the half-heard turn together; generated_s = heard_s + wasted_s.
-    measured: two chunks or more.  clean: voicesim.metrics.dialogue_tables.clean.
+    measured: two chunks or more.  spoilt: the first of FAULTS, "" if none; clean: none.  good: none
+    but unmeasured.
     """
     tape, record = run.tape, run.record
     rows = tape.answer
@@ -119,34 +120,45 @@ def turns(run: Played, units: pd.DataFrame) -> pd.DataFrame:
         "measured": measured,
     }
     found = pd.DataFrame(table)
-    found["good"] = good(run, found)
-    found["clean"] = found["good"] & measured
+    wrong = faults(run, found)
+    found["good"] = ~np.logical_or.reduce([wrong[name] for name in FAULTS if name != "unmeasured"])
+    first = np.argmax([*wrong.values(), np.ones(tape.turns, bool)], axis=0)
+    found["spoilt"] = pd.Categorical.from_codes(first.astype(np.int8), pd.Index([*FAULTS, ""]))
+    found["clean"] = found["spoilt"] == ""
     return found
 
 
-def good(run: Played, table: pd.DataFrame) -> np.ndarray:
-    """bool[T]: nothing went wrong that was noticed.
+FAULTS = ("unsaid", "cut_in", "unanswered", "late", "broken_off", "stalled", "lost", "overlap",
+          "unmeasured")  # fmt: skip
+"""What keeps a turn from being CLEAN, in the order in which its caller meets it."""
 
-    Played to its end or interrupted by its caller, started within the tenant's ``start_within``,
-    no stall and no pause after a false interruption over its ``no_stall_over``, no audio lost, no
-    filler spoken over, the agent did not start to answer half a sentence, and no noise cost the
-    answer.
+
+def faults(run: Played, table: pd.DataFrame) -> dict[str, np.ndarray]:
+    """bool[T] for each of FAULTS; of a turn several may be true.
+
+    unsaid: the caller never came to it.  cut_in: the agent was heard answering half of it.
+    unanswered: no answer was heard.  late: after the tenant's ``start_within``.  broken_off: noise,
+    a hang-up or the run's end cost the rest of the answer, or noise a pause over the tenant's
+    ``no_stall_over``.  stalled: over that.  lost: audio.  overlap: it spoke over a filler.
+    unmeasured: answered in one chunk.
     """
     tenant = run.tape.tenant[run.call]
     within = np.array([t.start_within for t in run.terms.tenants])[tenant]
     over = np.array([t.no_stall_over for t in run.terms.tenants])[tenant]
-    outcome, why = table["outcome"], table["interrupt"]
+    outcome, why, total = table["outcome"], table["interrupt"], table["total_s"]
     ended = (outcome == "played") | ((outcome == "cancelled") & (why == "barge_in"))
     found = (
-        ended
-        & (nanoseconds(table["total_s"].fillna(1e6).to_numpy()) <= nanoseconds(within))
-        & ~(table["stall_largest_s"] > over)
-        & ~(table["paused_s"] > over)
-        & (table["lost_audio_s"] == 0.0)
-        & ~table["overlap"]
-        & ~table["cut_in"]
+        outcome == "unspoken",
+        table["cut_in"],
+        total.isna(),
+        nanoseconds(total.fillna(1e6).to_numpy()) > nanoseconds(within),
+        ~ended | (table["paused_s"] > over),
+        table["stall_largest_s"] > over,
+        table["lost_audio_s"] != 0.0,
+        table["overlap"],
+        ~table["measured"],
     )
-    return found.to_numpy()
+    return {name: np.asarray(each) for name, each in zip(FAULTS, found, strict=True)}
 
 
 def _cut(run: Played, column: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from voicesim.report.dialogue_words import (
     legend,
     money,
     one_more,
+    spoilt,
     turn_taking,
 )
 from voicesim.report.table import BAD, DOUBT, FAINT, Column, items, layout
@@ -126,12 +127,13 @@ def print_dialogues(summary: Summary, context: Mapping[str, Any], console: Conso
 
 
 def sayings(summary: Summary) -> list[tuple[str, str]]:
-    """(variant, sentence): turn-taking, interruptions, caches, nearest knee, one more caller,
-    causes of stalls."""
+    """(variant, sentence): why not CLEAN, turn-taking, interruptions, caches, nearest knee, one
+    more caller, causes of stalls."""
     return [
         (name, line)
         for name, m in summary.items()
         for line in (
+            spoilt(m),
             turn_taking(m),
             interruptions(m),
             caches(m),

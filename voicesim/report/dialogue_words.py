@@ -41,6 +41,25 @@ def clean_rule(context: Mapping[str, Any]) -> str:
     return "; ".join(f"{', '.join(names)}: {rule}" for rule, names in rules.items())
 
 
+FAULTS = {
+    "unsaid": "{} never spoken", "cut_in": "{} answered before the caller had finished",
+    "unanswered": "{} without an answer", "late": "{} answered too late",
+    "broken_off": "{} broken off by noise, a hang-up or the run's end", "stalled": "{} stalled",
+    "lost": "{} with audio lost", "overlap": "{} spoken over a filler",
+    "unmeasured": "{} of one chunk, not measured",
+}  # fmt: skip
+
+
+def spoilt(m: Mapping[str, Any]) -> str:
+    """Why turns were not CLEAN, the most frequent reason first; "" if all were."""
+    shares = {name: words.mean(m, "spoilt", name) or 0.0 for name in FAULTS}
+    said = [FAULTS[name].format(words.percent(shares[name]))
+            for name in sorted(shares, key=lambda n: -shares[n]) if shares[name] > 0]  # fmt: skip
+    if not said:
+        return ""
+    return f"{words.percent(sum(shares.values()))} of the turns not CLEAN: {', '.join(said)}"
+
+
 def turn_taking(m: Mapping[str, Any]) -> str:
     """Turns offered, spoken, answered, and what went wrong in taking them."""
     counts = [_count(m, name) for name in ("offered_turns", "spoken_turns", "answered_turns")]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from voicesim.report import words
+from voicesim.report import dialogue_words, words
 from voicesim.report.words import Summary
 
 
@@ -12,7 +12,9 @@ def answer(summary: Summary, context: Mapping[str, Any]) -> tuple[str, str]:
     best = words.best_variant(summary)
     first = f"{words.verdict(summary)} ({sure(summary, context)})."
     name = best or next(iter(summary), "")
-    return first, lived(name, summary.get(name, {}), context)
+    metrics = summary.get(name, {})
+    why = dialogue_words.spoilt(metrics) if "spoilt" in metrics else ""
+    return first, f"{lived(name, metrics, context)}{f' {why}.' if why else ''}"
 
 
 def sure(summary: Summary, context: Mapping[str, Any]) -> str:

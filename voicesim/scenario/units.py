@@ -22,6 +22,7 @@ from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonS
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
+from voicesim.catalogue import profiles
 from voicesim.catalogue.profiles import SHIPPED, shipped_profile
 
 from .errors import shown, unknown, wrong
@@ -526,8 +527,11 @@ def find_file(name: str, base: Path) -> Path:
         folder_only = False
     if folder_only:
         raise wrong(f"expected a file; {shown(name)} is a directory")
+    asked = Path(name[:1000]).name.removesuffix(".yaml")
+    ships = asked in profiles.names()
+    near = f"; did you mean {SHIPPED + asked!r}?" if ships else near_file(name, tried)
     raise wrong(
-        f"no such file: {shown(name)}{near_file(name, tried)} (looked beside the scenario, in the "
+        f"no such file: {shown(name)}{near} (looked beside the scenario, in the "
         "working directory and in the repository)"
     )
 
