@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from tests import small
 from voicesim.cli import app
+from voicesim.metrics.extrapolated import beyond
 from voicesim.scenario import load
 from voicesim.study import run_study
 
@@ -269,6 +270,7 @@ def test_extrapolation_is_said(tmp_path):
     profile = tmp_path / "small-profile.yaml"
     measured = "range: {batch: [1, 2], context_tokens: [1, 9000], prefill_tokens: [0, 10]}\n"
     profile.write_text(small.PROFILE + measured)
+    assert beyond("contexts of up to {:g} tokens", "small", 0).endswith("measured at (none)")
     result = run(path, "--out", tmp_path / "out", "--set", "horizon=20s")
     assert "prompts of up to 40 tokens are beyond what small was measured at (10)" in " ".join(
         result.output.split()

@@ -29,6 +29,7 @@ from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
 from voicesim.metrics.dialogue_exhibits import exhibits_of
 from voicesim.metrics.dialogue_terms import terms
 from voicesim.metrics.exhibits import Exhibit, exhibit, keeps_chunks
+from voicesim.metrics.extrapolated import beyond
 from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile
 from voicesim.session.build import dialogue_spec

@@ -1,6 +1,7 @@
 """The tables on a terminal and the waterfall, of a run composed by hand."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,15 @@ def test_a_study_of_one_run():
     assert "only keeps 50.0% of all offered calls CLEAN" in lines
     assert any("gold: answered within 1 s, no stall over 100 ms; free: " in x for x in lines)
     assert any("prices as of 2026-10-01" in line for line in lines)
+
+
+def test_the_card_without_a_price_is_named():
+    stages = tuple(replace(s, per_hour=None) for s in STAGES)
+    bare = replace(TERMS, stages=stages, prices=Prices.model_validate({"cards": CARDS[:1]}))
+    spec = tables([], bare).run.spec
+    unknown = [line for line in assumptions(bare, spec) if line.startswith("the cost is unknown")]
+    assert unknown == ["the cost is unknown: no price of a card small"]
+    assert not any("unknown" in line for line in assumptions(TERMS, spec))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])

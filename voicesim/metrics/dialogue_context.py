@@ -4,6 +4,7 @@ from typing import Any
 
 from voicesim.engine.asr_spec import ASR_KINDS
 from voicesim.metrics.dialogue_run import Terms
+from voicesim.metrics.money import hourly
 from voicesim.session.spec import CANCELS, DialogueSpec
 
 
@@ -52,6 +53,9 @@ def assumptions(terms: Terms, spec: DialogueSpec) -> list[str]:
     for name in voices:
         rate = terms.prices.bought[name].characters_per_second if terms.prices else 0.0
         found.append(f"{name}: {rate:g} characters in a second of speech")
+    unpriced = {s.card for s in terms.stages if s.name not in bought and hourly(terms, s) is None}
+    if unpriced:
+        found.append(f"the cost is unknown: no price of a card {', '.join(sorted(unpriced))}")
     if any(s.per_hour is not None for s in terms.stages) or terms.prices:
         found.append(
             "cards are paid for the observed time; a token made and not heard bears the same share "

@@ -11,6 +11,7 @@ from voicesim.metrics.dialogue import Tables
 from voicesim.metrics.dialogue_run import Played
 from voicesim.metrics.dialogue_tables import series
 from voicesim.metrics.dialogue_terms import terms
+from voicesim.metrics.extrapolated import beyond
 from voicesim.session import record as of
 from voicesim.session.play import DialogueRun
 from voicesim.simulation import profile_of

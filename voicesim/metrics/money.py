@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from voicesim.engine.cost import ATTENTION
-from voicesim.metrics.dialogue_run import Played, Stage
+from voicesim.metrics.dialogue_run import Played, Stage, Terms
 from voicesim.metrics.summary import Value
 from voicesim.scenario.prices import Bought
 from voicesim.session import record as of
@@ -97,15 +97,15 @@ def _sum(parts: list[Value]) -> Value:
     return sum(known) if len(known) == len(parts) else None
 
 
-def hourly(run: Played, stage: Stage) -> Value:
+def hourly(terms: Terms, stage: Stage) -> Value:
     """Money for an hour of a stage's own cards; of a kind that several stages use, its share of
     all of them, so that no stage has the cheaper contracts to itself."""
     if not stage.cards:
         return 0.0
-    prices = run.terms.prices
+    prices = terms.prices
     if prices is None:
         return None if stage.per_hour is None else stage.per_hour * stage.cards
-    alike = [s for s in run.terms.stages if s.card == stage.card and s.name not in prices.bought]
+    alike = [s for s in terms.stages if s.card == stage.card and s.name not in prices.bought]
     every = sum(s.cards for s in alike)
     hour: Value = prices.hour(stage.card, every, stage.per_hour)
     return None if hour is None else hour * stage.cards / every
@@ -116,7 +116,7 @@ def bill(counted: Counted, stage: Stage) -> Bill:
     prices = counted.run.terms.prices
     if prices is not None and stage.name in prices.bought:
         return _bought(counted, stage, prices.bought[stage.name])
-    hour = hourly(counted.run, stage)
+    hour = hourly(counted.run.terms, stage)
     if hour is None:
         return Bill(None)
     total = hour * counted.run.window / HOUR

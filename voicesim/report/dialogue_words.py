@@ -21,7 +21,8 @@ def legend(summary: Summary, context: Mapping[str, Any], plain: bool) -> list[tu
     ]  # fmt: skip
     if any(words.mean(m, "cost", "total") is not None for m in summary.values()):
         found.append(("cost", "cards over the observed time, busy or idle, and what was bought; "
-                      "a token bears what its pool costs / tokens made"))  # fmt: skip
+                      "a token bears what its pool costs / tokens made; presets "
+                      "of cards are in US dollars"))  # fmt: skip
     if any("marginal" in m for m in summary.values()):
         found.append(("10% less", "the same callers once more, that segment taking a tenth less"))
     if context["replications"] > 1:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import voicesim
+from voicesim.metrics.extrapolated import MARKS
 from voicesim.report import dialogue_table, dialogue_words, sentences, words
 from voicesim.report.html import calls, curves, ledger, peak, steps
 from voicesim.report.html.charts import Chart
@@ -66,16 +67,16 @@ def _answer(result: StudyResult, summary: words.Summary, context: Mapping[str, A
         text = f"Interrupted: {some} finished, and these numbers are of that alone."
         body.append(tag("div", tag("p", text), class_="callout loud"))
     if warned := words.groups(context["warnings"], list(summary)):
-        beyond = any(said in text for text in warned for said in EXTRAPOLATED)
-        heading = "Extrapolated: part of this lies where nothing was measured"
-        heading = heading if beyond else "Warnings"
-        inside = join(tag("h3", heading), bullets(warned))
-        body.append(tag("div", inside, class_="callout loud" if beyond else "callout", role="note"))
+        beyond = [text for text in warned if any(mark in text for mark in MARKS)]
+        rest = [text for text in warned if text not in beyond]
+        for said, heading, loud in (
+            (beyond, "Extrapolated: part of this lies where nothing was measured", " loud"),
+            (rest, "Warnings", ""),
+        ):
+            if said:
+                inside = join(tag("h3", heading), bullets(said))
+                body.append(tag("div", inside, class_=f"callout{loud}", role="note"))
     return Section("answer", "The answer", body)
-
-
-EXTRAPOLATED = ("beyond what", "in what range", "where it was measured")
-"""Of the warnings of ``study.warnings_of``, those about a profile's range."""
 
 
 def _numbers(

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from voicesim.files import write_whole
+from voicesim.metrics.extrapolated import MARKS
 from voicesim.report import words
 from voicesim.report.html.heard import heard
 from voicesim.report.html.page import Section, bullets, document, folded, items, picture
@@ -14,13 +15,7 @@ from voicesim.report.html.tags import Html, join, tag
 
 REPORT = "report.html"
 NAMES = ("title", "scenario", "profile", "trace")  # of a study's JSON: what it is about
-EXTRAPOLATED = (
-    "beyond what",
-    "in what range",
-    "where it was measured",
-    "at which batches",
-    "EXTRAPOLATED",
-)
+EXTRAPOLATED = (*MARKS, "at which batches", "EXTRAPOLATED")
 FACTS = ("schema", "scenario", "variant", "profile", "replications", "seeds", "seed", "horizon",
          "ended", "voicesim", "model")  # fmt: skip
 
