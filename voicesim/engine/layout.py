@@ -50,6 +50,8 @@ N_FLOAT_HEADER = 40
     OF_STREAM, OF_ENGINE, OF_WORKER, OF_HEAP_T, OF_TREE, OF_UTT, OF_RES, OF_ARRIVAL, OF_COMPUTE,
     OF_NOISE, OF_JITTER, OF_CHUNK,
 ) = range(80, 92)  # fmt: skip
+# rng.hash_prefix of the seed: of step noise, of network jitter
+H_NOISE_HASH, H_JITTER_HASH = range(118, 120)
 # a stage of a dialogue: streams have chunk ends of their own; what leaves goes to an outbox
 H_OWN_CHUNKS, H_MESSAGES, H_OUTBOX, O_ENDS, O_OUTBOX = range(92, 97)
 # rules of the engine kinds: kind, max_new_tokens declared, waiting at most, decode steps between
@@ -59,7 +61,7 @@ H_OWN_CHUNKS, H_MESSAGES, H_OUTBOX, O_ENDS, O_OUTBOX = range(92, 97)
     # a ramp shared by the streams of a replica: chunks of a stream at most (0: none is), pad
     H_RAMP_CHUNKS, H_PAD,
 ) = range(97, 107)  # fmt: skip
-N_INT_HEADER = 112
+N_INT_HEADER = 120
 
 # --- stream rows ------------------------------------------------------------------------------
 (
