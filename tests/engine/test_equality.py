@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from tests.engine.worlds import differences, random_world, step_cost
 from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
+from voicesim.engine.kernel.codec import ratio_bucket
 from voicesim.engine.kinds import ENGINES
 from voicesim.engine.pool import Pool, PoolEnvironment, record
-from voicesim.engine.reference import run_reference
+from voicesim.engine.reference import run_reference, world
+
+EDGES = at.quantile_edges(at.FINE_PER_OCTAVE)
 
 
 def both(spec, tape, processes=()):
@@ -29,6 +32,12 @@ def both(spec, tape, processes=()):
 def test_random_worlds_are_equal_to_the_last_bit(seed):
     kernel, reference = both(*random_world(seed))
     assert differences(kernel, reference) == []
+
+
+@given(st.floats(-1.0, 1e300) | st.sampled_from(EDGES.tolist()))
+def test_a_ratio_falls_into_the_bucket_between_its_edges(ratio):
+    bucket = int(np.clip(np.searchsorted(EDGES, ratio, side="right") - 1, 0, at.N_FINE - 1))
+    assert ratio_bucket(ratio) == world.ratio_bucket(ratio) == bucket
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -10,6 +10,7 @@ from voicesim.engine import layout as at
 from voicesim.engine.pool import Pool, record
 from voicesim.engine.reference import run_reference
 from voicesim.engine.spec import MOST_AT_ONCE, NoProgressError
+from voicesim.session import layout as lay
 
 
 def test_growing_changes_nothing():
@@ -63,3 +64,18 @@ def endless(tape):
         think=np.zeros(n),
         patience=np.full(n, np.inf),
     )
+
+
+def test_every_entry_of_the_headers_has_a_place_of_its_own():
+    for module, prefixes, size in (
+        (at, ("H_", "O_", "OF_", "C_"), at.N_INT_HEADER),
+        (lay, ("J_", "O_", "OF_", "C_"), lay.J_ARENAS + 1),
+    ):
+        rows = {"C_FIRST", "C_LAST", "C_OVER", "C_TURN", "C_ANSWER", "C_DRAINING", "C_SPEAKS"}
+        places = {
+            name: value
+            for name, value in vars(module).items()
+            if name.startswith(prefixes) and name not in rows
+        }
+        assert len(set(places.values())) == len(places)
+        assert max(places.values()) < size

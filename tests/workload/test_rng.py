@@ -62,7 +62,9 @@ def test_numpy_arrays_agree_with_python():
 
 def test_numba_agrees_with_python():
     numba = pytest.importorskip("numba")
-    key, unit, index = map(numba.njit, (rng.hash_key, rng.to_unit, rng.table_index))
+    jit = pytest.importorskip("voicesim.engine.kernel.jit")
+    key = jit.adopt(rng.hash_key, hash_on=jit.adopt(rng.hash_on))
+    unit, index = map(jit.adopt, (rng.to_unit, rng.table_index))
 
     @numba.njit
     def all_keys(words, keys, units, indices):
@@ -80,6 +82,14 @@ def test_numba_agrees_with_python():
         assert keys.tolist() == want
         assert units.tolist() == [rng.to_unit_py(k) for k in want]
         assert indices.tolist() == [rng.table_index_py(k) for k in want]
+
+
+@given(WORD, WORD, WORD, WORD)
+def test_hash_on_takes_up_where_the_prefix_stands(seed, purpose, i, j):
+    prefix = rng.hash_prefix(seed, purpose)
+    assert -(2**63) <= prefix < 2**63
+    words = np.array([prefix]).view(np.uint64), np.array([i], np.uint64), np.array([j], np.uint64)
+    assert int(rng.hash_on(*words)[0]) == rng.hash_key_py(seed, purpose, i, j)
 
 
 def test_unit_and_index_at_the_ends():

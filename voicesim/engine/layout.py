@@ -65,7 +65,9 @@ H_OWN_CHUNKS, H_MESSAGES, H_OUTBOX, O_ENDS, O_OUTBOX = range(92, 97)
 ) = range(107, 115)  # fmt: skip
 # trace (engine/trace.py): is it on, rows logged, their capacity, sections
 H_TRACE, H_NTRACE, C_TRACE, O_TRACE, OF_TRACE = range(115, 120)
-N_INT_HEADER = 120
+# rng.hash_prefix of the seed: of step noise, of network jitter
+H_NOISE_HASH, H_JITTER_HASH = range(120, 122)
+N_INT_HEADER = 128
 
 # --- stream rows ------------------------------------------------------------------------------
 (

@@ -21,6 +21,7 @@ from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import NEVER, NoProgressError, PoolSpec
 from voicesim.engine.view import PoolView
 from voicesim.policy.view import Decide
+from voicesim.workload.rng import hash_prefix
 from voicesim.workload.tape import Tape
 
 # sections of the int arena: (header entry of the offset, rows by capacity name, width)
@@ -190,6 +191,8 @@ class Pool:
             (at.H_MESSAGES, s.stage), (at.H_RAMP_CHUNKS, self._chunks), (at.H_PAD, s.pad),
             (at.H_GQ_HEAD, -1), (at.H_GQ_TAIL, -1), (at.H_DECISION, -1),
             (at.H_NEXT_UTT, self.tape.callers if self.tape.closed else 0),
+            (at.H_NOISE_HASH, hash_prefix(s.seed, at.P_STEP_NOISE)),
+            (at.H_JITTER_HASH, hash_prefix(s.seed, at.P_NETWORK)),
             (at.H_KIND, s.kind), (at.H_MAXNEW, s.max_new), (at.H_MAXWAIT, s.max_engine_queue),
             (at.H_INTERLEAVE, s.interleave), (at.H_MIXES, kinds.mixes(s.kind, s.mixed_chunk)),
             (at.H_KEEP, s.keep_hashes), (at.H_LEAVES_OPEN, s.left_open > 0.0), (at.H_ROOM, room),

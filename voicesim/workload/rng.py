@@ -81,15 +81,24 @@ def run_seed(seed: int, replication: int) -> int:
     return int(_sequence(seed, replication, Purpose.RUN).generate_state(1, np.uint64)[0])
 
 
-def hash_key_py(seed: int, purpose: int, i: int, j: int) -> int:
-    """64 random bits for the four words, each taken modulo 2**64."""
-    h = 0
-    for word in (seed, purpose, i, j):
+def _hash_on_py(h: int, *words: int) -> int:
+    for word in words:
         h = ((h ^ (word & _MASK)) + _GAMMA_PY) & _MASK
         h = ((h ^ (h >> 30)) * _MIX1_PY) & _MASK
         h = ((h ^ (h >> 27)) * _MIX2_PY) & _MASK
         h = h ^ (h >> 31)
     return h
+
+
+def hash_key_py(seed: int, purpose: int, i: int, j: int) -> int:
+    """64 random bits for the four words, each taken modulo 2**64."""
+    return _hash_on_py(0, seed, purpose, i, j)
+
+
+def hash_prefix(seed: int, purpose: int) -> int:
+    """Where ``hash_key`` stands after its first two words (as an int64): for ``hash_on``."""
+    h = _hash_on_py(0, seed, purpose)
+    return h - (1 << 64) if h >> 63 else h
 
 
 def to_unit_py(key: int) -> float:
@@ -102,20 +111,25 @@ def table_index_py(key: int) -> int:
     return key >> 52
 
 
-# The same three for numba and for arrays.  They are plain functions: decorate with
-# ``numba.njit`` where they are used.  On NumPy *scalars* the wrap-around warns; on arrays and
+# The same for numba and for arrays.  They are plain functions: decorate with ``numba.njit`` where
+# they are used.  On NumPy *scalars* the wrap-around warns; on arrays and
 # under numba it is silent.
 
 
-def hash_key(seed: Any, purpose: Any, i: Any, j: Any) -> Any:
-    """``hash_key_py`` in uint64 arithmetic; words broadcast when they are arrays."""
-    h = np.uint64(0)
-    for word in (np.uint64(seed), np.uint64(purpose), np.uint64(i), np.uint64(j)):
+def hash_on(prefix: Any, i: Any, j: Any) -> Any:
+    """``hash_key`` from its third word on; prefix: where it stands then (``hash_prefix``)."""
+    h = np.uint64(prefix)
+    for word in (np.uint64(i), np.uint64(j)):
         h = (h ^ word) + _GAMMA
         h = (h ^ (h >> _S30)) * _MIX1
         h = (h ^ (h >> _S27)) * _MIX2
         h = h ^ (h >> _S31)
     return h
+
+
+def hash_key(seed: Any, purpose: Any, i: Any, j: Any) -> Any:
+    """``hash_key_py`` in uint64 arithmetic; words broadcast when they are arrays."""
+    return hash_on(hash_on(0, seed, purpose), i, j)
 
 
 def to_unit(key: Any) -> Any:

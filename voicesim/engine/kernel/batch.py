@@ -27,7 +27,7 @@ from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLAN
 from voicesim.engine.layout import *
 from voicesim.workload import rng
 
-hash_key = adopt(rng.hash_key)
+hash_on = adopt(rng.hash_on)
 table_index = adopt(rng.table_index)
 holds_whole = adopt(kinds.holds_whole)
 declared = adopt(kinds.declared)
@@ -828,7 +828,7 @@ def begin_step(F, I, g, t):
     host = host_seconds(F, float(streams), float(I[e + E_CHUNKS]))
     noise = 1.0
     if I[H_NOISE] != 0:
-        key = hash_key(I[H_SEED], P_STEP_NOISE, g, I[e + E_STEPS])
+        key = hash_on(I[H_NOISE_HASH], g, I[e + E_STEPS])
         noise = F[I[OF_NOISE] + table_index(key)]
     full = step_seconds(F, gpu, host)
     seconds = full * noise

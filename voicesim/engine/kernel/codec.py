@@ -1,11 +1,9 @@
 """The codec stage of one engine: the queue of chunks, the gather window, batches, delivery."""
 
-from math import frexp
-
 from voicesim.engine.blame import N_HANDED, N_STATE, NOW, NSB
 from voicesim.engine.kernel import trace
 from voicesim.engine.kernel.blame import arrived, chunk_filled, vocoded
-from voicesim.engine.kernel.jit import adopt, compiled
+from voicesim.engine.kernel.jit import adopt, bits_of, compiled
 from voicesim.engine.kernel.lists import append, remove
 from voicesim.engine.kernel.schedule import codec_seconds
 from voicesim.engine.kernel.session import (
@@ -22,11 +20,13 @@ from voicesim.listener import player
 from voicesim.policy.admission import LAG_WEIGHT
 from voicesim.workload import rng
 
-hash_key = adopt(rng.hash_key)
+hash_on = adopt(rng.hash_on)
 table_index = adopt(rng.table_index)
 player_deliver = adopt(player.deliver)
 SILENT, PLAYING, ROUNDING = player.SILENT, player.PLAYING, player.ROUNDING
 FIFO, WINDOW, EDF = range(len(CODEC_QUEUES))
+BELOW_FINE = 53 - FINE_PER_OCTAVE.bit_length()  # bits of the fraction that tell no bucket
+FIRST_BUCKET = (LOWEST_EXPONENT + 1022) * FINE_PER_OCTAVE  # frexp's exponent is 1022 less
 
 
 @compiled
@@ -78,8 +78,8 @@ def ratio_bucket(ratio):
     """Bucket of the fine histogram for a ratio (see layout.quantile_edges)."""
     if ratio <= 0.0:
         return 0
-    m, e = frexp(ratio)
-    i = (e - LOWEST_EXPONENT) * FINE_PER_OCTAVE + int((m - 0.5) * (2.0 * FINE_PER_OCTAVE))
+    # a double's exponent and the first bits of its fraction, as they stand, number the buckets
+    i = (bits_of(ratio) >> BELOW_FINE) - FIRST_BUCKET  # type: ignore[call-arg]
     if i < 0:
         return 0
     return i if i < N_FINE else N_FINE - 1
@@ -166,7 +166,7 @@ def deliver(F, I, s, t, rows):
             )
         hand_over(F, I, s, t, new, last)
         return
-    jitter = F[I[OF_JITTER] + table_index(hash_key(I[H_SEED], P_NETWORK, u, index))]
+    jitter = F[I[OF_JITTER] + table_index(hash_on(I[H_JITTER_HASH], u, index))]
     arrive = t + (F[K_DELAY] + jitter)
     if index == 0:
         F[x + X_FIRST] = arrive

@@ -103,6 +103,16 @@ int_pointer = _pointer_to(nb.int64)
 
 
 @intrinsic
+def bits_of(typingctx, number):
+    """The 64 bits of a float as an integer."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+    return nb.int64(nb.float64), codegen
+
+
+@intrinsic
 def _moved(typingctx, pointer, n):
     def codegen(context, builder, signature, args):
         return builder.gep(args[0], [args[1]])

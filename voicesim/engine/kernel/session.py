@@ -20,7 +20,7 @@ cap_queue = adopt(admission.cap_queue)
 place_with_room = adopt(admission.place_with_room, least_streams=least_streams)
 slack_of = adopt(admission.slack_of)
 must_fit = adopt(kinds.must_fit)
-hash_key = adopt(rng.hash_key)
+hash_key = adopt(rng.hash_key, hash_on=adopt(rng.hash_on))
 to_unit = adopt(rng.to_unit)
 
 CAP, CAP_QUEUE, SLACK = admission.CAP, admission.CAP_QUEUE, admission.SLACK
@@ -227,25 +227,22 @@ def touch(F, I, g):
     node = on + 1 + p
     F[ot + g] = t
     I[kinds + g] = kind
-    i = (p + g) >> 1
-    left = g & ~1
-    a = left
-    b = left + 1
+    # the winner so far, in registers, against the leaf beside it, then each sibling's winner
+    winner = g
+    rival = g ^ 1
+    i = p + g
     while True:
-        ta = F[ot + a]
-        tb = F[ot + b]
-        winner = b if tb < ta or (tb == ta and I[kinds + b] < I[kinds + a]) else a
+        tr = F[ot + rival]
+        kr = I[kinds + rival]
+        if tr < t or (tr == t and (kr < kind or (kr == kind and rival < winner))):
+            winner = rival
+            t = tr
+            kind = kr
+        i >>= 1
         I[node + i] = winner
         if i <= 1:
             break
-        sibling = I[node + (i ^ 1)]
-        if i & 1:
-            a = sibling
-            b = winner
-        else:
-            a = winner
-            b = sibling
-        i >>= 1
+        rival = I[node + (i ^ 1)]
 
 
 @compiled

@@ -6,7 +6,7 @@ from voicesim.session.layout import *
 from voicesim.session.record import *
 from voicesim.workload import rng
 
-hash_key = adopt(rng.hash_key)
+hash_key = adopt(rng.hash_key, hash_on=adopt(rng.hash_on))
 table_index = adopt(rng.table_index)
 
 
