@@ -57,7 +57,7 @@ def test_a_study_of_one_run():
     assert "(network) 60 60 60 60 6.4% 60 60" in lines
     assert "total 940 940 940 940 100% 940 940" in lines
     assert "gold llm (ml) 150 200 133.3% 100%" in lines
-    assert "only: 25.0% of the turns not CLEAN: 25.0% never spoken" in lines
+    assert "only: 25.0% of the turns are not CLEAN: 25.0% never spoken" in lines
     assert any("4 turns offered, 3 spoken, 3 answered" in line for line in lines)
     assert any("1 interruptions; silent after 500 ms" in line for line in lines)
     assert "only keeps 50.0% of all offered calls CLEAN" in lines

@@ -58,7 +58,7 @@ def spoilt(m: Mapping[str, Any]) -> str:
             for name in sorted(shares, key=lambda n: -shares[n]) if shares[name] > 0]  # fmt: skip
     if not said:
         return ""
-    return f"{words.percent(sum(shares.values()))} of the turns not CLEAN: {', '.join(said)}"
+    return f"{words.percent(sum(shares.values()))} of the turns are not CLEAN: {', '.join(said)}"
 
 
 def turn_taking(m: Mapping[str, Any]) -> str:
