@@ -43,7 +43,9 @@ def assumptions(terms: Terms, spec: DialogueSpec) -> list[str]:
         f'"hello?": after a lognormal silence of median {median:g} s, sigma {sigma:g} (assumed); '
         "it changes nothing in the run"
     )
-    if spec.asr is not None:
+    if spec.asr is None:
+        found.append("no recogniser: the words of a turn are there when it is decided to be over")
+    else:
         found.append(f"the recogniser is of kind {ASR_KINDS[spec.asr.kind]}")
     found += terms.stated
     bought = [s.name for s in terms.stages if terms.prices and s.name in terms.prices.bought]
