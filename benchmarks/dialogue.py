@@ -29,7 +29,8 @@ CARDS = {
 
 
 def main() -> None:
-    (scenario,) = load(SCENARIO, [f"{k}={v}" for k, v in CARDS.items()]).variants.values()
+    file = load(SCENARIO, [f"{k}={v}" for k, v in CARDS.items()])
+    scenario = file.variants[file.baseline]
     clock = [time.process_time()]
     spec, tape = dialogue_spec(scenario), dialogue_tape(scenario)
     clock.append(time.process_time())
