@@ -42,6 +42,10 @@ def split(text: str) -> list[list[str]]:
     return [words for words in found if words]
 
 
+COMPLETION = {"--install-completion", "--show-completion"}
+"""Options of voicesim itself, which typer adds."""
+
+
 def of_voicesim(words: list[str]) -> list[str] | None:
     """The arguments of a ``voicesim`` command, None of another."""
     return words[1:] if words[0] in ("voicesim", ".venv/bin/voicesim") else None
@@ -50,7 +54,7 @@ def of_voicesim(words: list[str]) -> list[str] | None:
 def known(args: list[str]) -> None:
     """Raise ValueError unless the program takes these arguments: command, options, their types."""
     line = shlex.join(["voicesim", *args])
-    if args and args[0] in ("--help", "--version"):
+    if args and (args[0] in ("--help", "--version") or args[0] in COMPLETION):
         return
     if not args or args[0] not in PROGRAM.commands:
         raise ValueError(f"{line}: no such command")

@@ -22,8 +22,6 @@ from voicesim.scenario.units import SHAPES
 
 FORMS = {"profile": load_profile, "quality": read_quality}
 BASE = "scenarios/tutorial.yaml"
-COMPLETION = {"--install-completion", "--show-completion"}
-"""Options of voicesim itself, which typer adds."""
 FOREIGN = {
     "--save-detailed", "--omni", "--output-details", "--sharing", "--model", "--batches",
     "--contexts", "--prefill", "--codec-rows", "--codec-frames", "--runs", "--repeats", "--device",
@@ -131,7 +129,7 @@ def test_commands_and_options_in_the_text_exist(page):
             assert set(names) <= set(commands.PROGRAM.commands), f"{page}:{line}: {span}"
             allowed = commands.options(names[0])
         else:
-            allowed = every | FOREIGN | COMPLETION
+            allowed = every | FOREIGN | commands.COMPLETION
         if words[0] in ("voicesim", "gate", "replay", "plan") or words[0].startswith("--"):
             for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", span):
                 assert option in allowed, f"{page}:{line}: {span}: no option {option}"

@@ -67,8 +67,11 @@ if there is one. Errors are said. `cd $(voicesim run FILE --quiet)`.
 TAB = """
 ## Completion
 
-    voicesim --install-completion          # bash, zsh, fish, PowerShell; then open a new shell
-    voicesim --show-completion bash        # or look at the script first
+<!-- test: skip: it changes the shell's own files -->
+```sh
+voicesim --install-completion          # bash, zsh, fish, PowerShell; then open a new shell
+voicesim --show-completion bash        # or look at the script first
+```
 
 Tab offers scenario files where one is wanted (by what they hold), profiles that ship and profile \
 files, folders of finished runs, the variants of the scenario named on the line, its keys with \
