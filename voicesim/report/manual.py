@@ -118,7 +118,7 @@ def _command(name: str, command: Any) -> Iterator[str]:
     yield ""
     yield " ".join((inspect.getdoc(command) or "").split())
     yield ""
-    yield f"    voicesim {name}{' ' + words if words else ''}{' [OPTIONS]' if options else ''}"
+    yield f"`voicesim {name}{' ' + words if words else ''}{' [OPTIONS]' if options else ''}`"
     yield ""
     yield "| | default | |"
     yield "|---|---|---|"
