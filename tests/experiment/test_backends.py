@@ -142,7 +142,7 @@ def test_tables_of_a_run_come_back_from_a_dask_cluster(scheduler, file, tmp_path
     found = run_study(file, there, chunks=True, elsewhere=place)
     assert found.summary == alone.summary and found.complete
     names = sorted(str(p.relative_to(here)) for p in here.rglob("*.parquet"))
-    assert len(names) == 3 * len(file.variants)
+    assert len(names) == 4 * len(file.variants)  # sessions, streams, chunks, stalls
     assert names == sorted(str(p.relative_to(there)) for p in there.rglob("*.parquet"))
     for name in names:
         assert (here / name).read_bytes() == (there / name).read_bytes()

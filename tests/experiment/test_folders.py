@@ -156,8 +156,11 @@ def test_replications_are_the_same_numbers_in_a_run_and_a_comparison(root):
         pd.read_parquet(root / name / "replications.parquet").set_index(["variant", "replication"])
         for name in ("played", "compared")
     )
+    # a comparison does not ask why a stall was heard
+    known = [c for c in played.columns if not c.startswith("stall_cause")]
+    assert len(known) < len(played.columns)
     both = compared.loc[played.index]
-    pd.testing.assert_frame_equal(played, both[played.columns], check_exact=True)
+    pd.testing.assert_frame_equal(played[known], both[known], check_exact=True)
 
 
 def test_one_folder_may_be_listed_itself(root, tmp_path, monkeypatch):
