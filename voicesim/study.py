@@ -29,7 +29,7 @@ from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
 from voicesim.metrics.dialogue_exhibits import exhibits_of
 from voicesim.metrics.dialogue_terms import terms
 from voicesim.metrics.exhibits import Exhibit, exhibit, keeps_chunks
-from voicesim.metrics.extrapolated import beyond
+from voicesim.metrics.extrapolated import still_live, unmeasured
 from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile
 from voicesim.session.build import dialogue_spec
@@ -381,35 +381,19 @@ def warnings_of(run: Run, variant: str) -> list[tuple[str, float]]:
     ``merged`` puts together what several replications have to say.
     """
     found: list[tuple[str, float]] = []
-    name, measured, tape = run.profile.name, run.profile.range, run.tape
-    if measured is None:
-        found.append((f"{variant}: profile {name} does not say in what range it was measured", 0))
-    else:
-        prompt = tape.prompt.max(initial=0)
-        context = (tape.prompt + tape.tokens).max(initial=0)
-        reached = (
-            ("steps of up to {:g} streams", run.record.counters["max_batch"], measured.batch[1]),
-            (
-                "prompts of up to {:g} tokens",
-                prompt,
-                measured.prefill_tokens[1],
-            ),
-            ("contexts of up to {:g} tokens", context, measured.context_tokens[1]),
-        )
-        found += [
-            (f"{variant}: {beyond(what, name, limit)}", float(most))
-            for what, most, limit in reached
-            if most > limit
-        ]
+    tape = run.tape
+    outside = unmeasured(
+        run.profile,
+        run.record.counters["max_batch"],
+        tape.prompt.max(initial=0),
+        (tape.prompt + tape.tokens).max(initial=0),
+    )
+    found += [(f"{variant}: {text}", most) for text, most in outside]
     if tape.clipped:
         found.append((f"{variant}: {{:g}} utterances were cut to engine.max_tokens", tape.clipped))
     live = run.record.counters["live_calls"]
     if live:
-        drain = run.scenario.drain
-        text = (
-            f"{variant}: {{:g}} calls were still live {drain:g} s after the horizon, when it ended"
-        )
-        found.append((text, live))
+        found.append((f"{variant}: {still_live(run.scenario.drain)}", live))
     return found
 
 

@@ -48,7 +48,7 @@ def test_a_run_of_dialogues(talks):
     assert [c["title"].split(":")[0] for c in page.data["charts"] if "step" in c["id"]] == [
         "Step time of llm", "Step time of tts"
     ]  # fmt: skip
-    assert "llm: profile small does not say where it was measured" in page.text
+    assert "llm: profile small does not say in what range it was measured" in page.text
 
 
 def test_curves_of_dialogues_count_every_turn(talks):

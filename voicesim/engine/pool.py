@@ -16,6 +16,7 @@ from simpy.events import NORMAL, URGENT
 
 from voicesim.engine import blame, kinds, trace
 from voicesim.engine import layout as at
+from voicesim.engine.arena import resized, section
 from voicesim.engine.kernel.loop import ROOM_CHECK, run, set_open
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import NEVER, NoProgressError, PoolSpec
@@ -135,8 +136,9 @@ class Pool:
             rows["ends"] = rows["slots"] * self._chunks
         if self.spec.blame:
             rows["blamed"] = rows["slots"]
-        self.I = self._resized(self.I, _INT, at.N_INT_HEADER, rows, True)
-        self.F = self._resized(self.F, _FLOAT, at.N_FLOAT_HEADER, rows, False)
+        before = self._rows if len(self.I) > at.N_INT_HEADER else None
+        self.I = resized(self.I, None, _INT, at.N_INT_HEADER, rows, before)
+        self.F = resized(self.F, self.I, _FLOAT, at.N_FLOAT_HEADER, rows, before)
         self._rows = rows
         self.arenas = (self.F.ctypes.data, self.I.ctypes.data)
         self.I[at.C_SLOTS] = rows["slots"]
@@ -144,31 +146,9 @@ class Pool:
         self.I[at.C_CHUNKS] = rows["chunks"]
         self.I[at.C_STALLS], self.I[at.C_TRACE] = rows["stalls"], rows["traced"]
 
-    def _resized(self, old, sections, header: int, rows: dict[str, int], ints: bool):
-        size = header + sum(rows[name] * width for _, name, width in sections)
-        new = np.zeros(size, old.dtype)
-        new[:header] = old[:header]
-        offsets = new if ints else self.I
-        grown = len(old) > header
-        position = header
-        for entry, name, width in sections:
-            if grown:
-                start = int(offsets[entry])
-                length = self._rows[name] * width
-                new[position : position + length] = old[start : start + length]
-            offsets[entry] = position
-            position += rows[name] * width
-        return new
-
     def section(self, entry: int) -> np.ndarray:
         """A section as a 2-D array (rows, columns), by its header entry."""
-        for arena, sections in ((self.I, _INT), (self.F, _FLOAT)):
-            for e, name, width in sections:
-                if e == entry:
-                    start = int(self.I[entry])
-                    n = self._rows[name]
-                    return arena[start : start + n * width].reshape(n, width)
-        raise KeyError(entry)
+        return section(((self.I, _INT), (self.F, _FLOAT)), self.I, self._rows, entry)
 
     def _write_header(self, ring: int, leaves: int, workers: int, cap: int, room: int) -> None:
         s, I, F = self.spec, self.I, self.F

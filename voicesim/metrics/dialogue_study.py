@@ -11,7 +11,7 @@ from voicesim.metrics.dialogue import Tables
 from voicesim.metrics.dialogue_run import Played
 from voicesim.metrics.dialogue_tables import series
 from voicesim.metrics.dialogue_terms import terms
-from voicesim.metrics.extrapolated import beyond
+from voicesim.metrics.extrapolated import still_live, unmeasured
 from voicesim.session import record as of
 from voicesim.session.play import DialogueRun
 from voicesim.simulation import profile_of
@@ -85,45 +85,30 @@ def warnings_of(run: DialogueRun, variant: str) -> list[tuple[str, float]]:
     found: list[tuple[str, float]] = []
     tape, record = run.tape, run.record
     number = 0
-    for role, prompt, tokens in (
-        ("llm", tape.prompt, tape.reply),
-        ("tts", tape.unit_prompt, tape.unit_tokens),
-        ("omni", tape.omni_prompt, tape.omni_tokens),
+    of_unit = np.repeat(tape.tts, np.diff(tape.unit))  # pool of each unit
+    for role, prompt, tokens, pools in (
+        ("llm", tape.prompt, tape.reply, tape.llm),
+        ("tts", tape.unit_prompt, tape.unit_tokens, of_unit),
+        ("omni", tape.omni_prompt, tape.omni_tokens, tape.omni - 1),
     ):
-        for name, pool in run.scenario.cluster.of(role).items():
-            counters = record.pools[number].counters
+        for index, (name, pool) in enumerate(run.scenario.cluster.of(role).items()):
+            counters, mine = record.pools[number].counters, pools == index
             number += 1
             if counters["steps"] == 0:
                 continue
-            profile = profile_of(pool)
-            if profile.range is None:
-                text = (
-                    f"{variant}: {name}: profile {profile.name} does not say where it was measured"
-                )
-                found.append((text, 0))
-                continue
-            reached = (
-                ("steps of up to {:g} streams", counters["max_batch"], profile.range.batch[1]),
-                ("prompts of up to {:g} tokens", prompt.max(initial=0),
-                 profile.range.prefill_tokens[1]),
-                ("contexts of up to {:g} tokens", (prompt.max(initial=0) + tokens.max(initial=0)),
-                 profile.range.context_tokens[1]),
-            )  # fmt: skip
-            found += [
-                (f"{variant}: {name}: {beyond(what, profile.name, limit)}", float(most))
-                for what, most, limit in reached
-                if most > limit
-            ]
+            outside = unmeasured(
+                profile_of(pool),
+                counters["max_batch"],
+                prompt[mine].max(initial=0),
+                (prompt + tokens)[mine].max(initial=0),
+            )
+            found += [(f"{variant}: {name}: {text}", most) for text, most in outside]
     if tape.clipped:
         found.append((f"{variant}: {{:g}} answers or units were cut to engine.max_tokens",
                       tape.clipped))  # fmt: skip
     live = int((record.call_i[:, of.Q_OUTCOME] == of.PENDING).sum())
     if live:
-        drain = run.scenario.drain
-        text = (
-            f"{variant}: {{:g}} calls were still live {drain:g} s after the horizon, when it ended"
-        )
-        found.append((text, live))
+        found.append((f"{variant}: {still_live(run.scenario.drain)}", live))
     return found
 
 

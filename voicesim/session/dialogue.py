@@ -1,10 +1,9 @@
 """A run of dialogues on the compiled model: the arenas of all its stages, and their owner."""
 
-from typing import Any
-
 import numpy as np
 
 from voicesim.engine import layout as at
+from voicesim.engine.arena import resized, section
 from voicesim.engine.asr import AsrPool
 from voicesim.engine.blame import N_STALL_F, N_STALL_I
 from voicesim.engine.pool import Pool
@@ -90,34 +89,17 @@ class Dialogue:
 
     def _allocate(self, rows: dict[str, int], fresh: bool) -> None:
         """(Re)build both arenas with these capacities, keeping what they hold."""
-        self.J = self._resized(self.J, _INT, lay.N_J, rows, fresh)
-        self.E = self._resized(self.E, _FLOAT, lay.N_E, rows, fresh)
+        before = None if fresh else self._rows
+        self.J = resized(self.J, None, _INT, lay.N_J, rows, before)
+        self.E = resized(self.E, self.J, _FLOAT, lay.N_E, rows, before)
         self._rows = rows
         self.J[lay.C_HEAP], self.J[lay.C_CHUNKS] = rows["heap"], rows["chunks"]
         self.J[lay.C_STALLS] = rows["stalls"]
         self._arenas = (self.E.ctypes.data, self.J.ctypes.data)
 
-    def _resized(self, old: np.ndarray, sections: Any, header: int, rows: Any, fresh: bool) -> Any:
-        new = np.zeros(header + sum(rows[name] * width for _, name, width in sections), old.dtype)
-        new[:header] = old[:header]
-        offsets = new if old.dtype == np.int64 else self.J
-        position = header
-        for entry, name, width in sections:
-            if not fresh:
-                start, length = int(offsets[entry]), self._rows[name] * width
-                new[position : position + length] = old[start : start + length]
-            offsets[entry] = position
-            position += rows[name] * width
-        return new
-
     def section(self, entry: int) -> np.ndarray:
         """A section as a 2-D array (rows, columns), by its header entry."""
-        for arena, sections in ((self.J, _INT), (self.E, _FLOAT)):
-            for e, name, width in sections:
-                if e == entry:
-                    start, n = int(self.J[entry]), self._rows[name]
-                    return arena[start : start + n * width].reshape(n, width)
-        raise KeyError(entry)
+        return section(((self.J, _INT), (self.E, _FLOAT)), self.J, self._rows, entry)
 
     def _point_to(self, p: int, pool: Pool | AsrPool) -> None:
         """Tell the kernel where the arenas of pool p lie."""

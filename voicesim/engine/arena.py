@@ -1,0 +1,50 @@
+"""Arenas: sections of rows in one flat array, found by the offsets in an int header."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+Sections = Sequence[tuple[int, str, int]]
+"""(header entry of the offset, name of the number of rows, columns of a row)"""
+
+
+def resized(
+    old: np.ndarray,
+    offsets: np.ndarray | None,
+    sections: Sections,
+    header: int,
+    rows: Mapping[str, int],
+    before: Mapping[str, int] | None,
+) -> np.ndarray:
+    """The arena with room for ``rows``, keeping what it held, and its offsets written anew.
+
+    offsets: the int arena that has them, None: this one.  header: entries before the sections.
+    before: rows that it had, None: it is new.
+    """
+    size = header + sum(rows[name] * width for _, name, width in sections)
+    new = np.zeros(size, old.dtype)
+    new[:header] = old[:header]
+    offsets = new if offsets is None else offsets
+    position = header
+    for entry, name, width in sections:
+        if before is not None:
+            start, length = int(offsets[entry]), before[name] * width
+            new[position : position + length] = old[start : start + length]
+        offsets[entry] = position
+        position += rows[name] * width
+    return new
+
+
+def section(
+    arenas: Sequence[tuple[np.ndarray, Sections]],
+    offsets: np.ndarray,
+    rows: Mapping[str, int],
+    entry: int,
+) -> np.ndarray:
+    """A section as a 2-D array (rows, columns), by its header entry.  Raises KeyError."""
+    for arena, sections in arenas:
+        for e, name, width in sections:
+            if e == entry:
+                start, n = int(offsets[entry]), rows[name]
+                return arena[start : start + n * width].reshape(n, width)
+    raise KeyError(entry)
