@@ -308,6 +308,20 @@ def turn_event(E, J, kind, u, t):
 
 
 @compiled
+def stops_here(E, J, r, last, t):
+    """The answer goes on with what has come; True if the stream it came from is to be stopped."""
+    a = J[O_ANSWER] + r * NN
+    if J[a + N_CANCELLED] == 0:
+        go_on(E, J, r, t)
+        return False
+    if J[a + N_DRAINING] != 0:
+        go_on(E, J, r, t)
+        drained(E, J, r, t)
+        return False
+    return J[J_CANCEL] == NEXT_CHUNK and not last
+
+
+@compiled
 def unit_of_text(E, J, r, last, t):
     """The language model has completed a unit of answer r."""
     a = J[O_ANSWER] + r * NN
@@ -317,12 +331,7 @@ def unit_of_text(E, J, r, last, t):
     f = J[OF_ANSWER_F] + r * ANSWER_F
     if E[f + A_FIRST_UNIT] < 0.0:
         E[f + A_FIRST_UNIT] = t
-    if J[a + N_CANCELLED] == 0:
-        go_on(E, J, r, t)
-    elif J[a + N_DRAINING] != 0:
-        go_on(E, J, r, t)
-        drained(E, J, r, t)
-    elif J[J_CANCEL] == NEXT_CHUNK and not last:
+    if stops_here(E, J, r, last, t):
         cancel_stream(J, J[a + N_LLM], r, t, False)
 
 
@@ -336,12 +345,7 @@ def chunk_of_speech(E, J, n, tokens, last, t):
     if last:
         J[w + W_DONE] = 1
         J[a + N_MADE] += 1
-    if J[a + N_CANCELLED] == 0:
-        go_on(E, J, r, t)
-    elif J[a + N_DRAINING] != 0:
-        go_on(E, J, r, t)
-        drained(E, J, r, t)
-    elif J[J_CANCEL] == NEXT_CHUNK and not last:
+    if stops_here(E, J, r, last, t):
         cancel_stream(J, J[J_LLM] + J[a + N_TTS], n, t, False)
 
 
