@@ -119,7 +119,7 @@ class Dialogue:
         ):  # fmt: skip
             J[entry] = int(value)
         for entry, number in (
-            (lay.E_HORIZON, s.horizon), (lay.E_CAPTURE, s.capture), (lay.E_DELAY, s.delay),
+            (lay.E_CAPTURE, s.capture), (lay.E_DELAY, s.delay),
             (lay.E_PREBUFFER, s.prebuffer), (lay.E_REBUFFER, s.rebuffer),
             (lay.E_MAX_WAIT, s.max_wait), (lay.E_MAX_QUEUE, s.max_queue),
             (lay.E_AUDIBLE, s.audible), (lay.E_DETECT, s.detect), (lay.E_RESUME, s.resume),

@@ -28,12 +28,12 @@ N_J = J_ARENAS + 2 * (MOST_POOLS + 1)
 
 # --- float header -----------------------------------------------------------------------------
 (
-    E_NOW, E_HORIZON, E_CAPTURE, E_DELAY, E_PREBUFFER, E_REBUFFER, E_MAX_WAIT,
+    E_NOW, E_CAPTURE, E_DELAY, E_PREBUFFER, E_REBUFFER, E_MAX_WAIT,
     E_MAX_QUEUE, E_AUDIBLE, E_DETECT, E_RESUME, E_AHEAD, E_FILLER_AFTER, E_FILLER_AUDIO,
     E_CONNECT_LLM, E_CONNECT_TTS, E_CLIENT_AUDIO, E_CLIENT_CHUNK, E_OMNI_TIMEOUT, E_RESOLUTION,
     E_NEXT_SAMPLE, E_FIRST_STALL, E_WARMUP,
-) = range(23)  # fmt: skip
-N_E = 23
+) = range(22)  # fmt: skip
+N_E = 22
 
 # --- rows -------------------------------------------------------------------------------------
 C_FIRST, C_LAST, C_OVER, C_TURN, C_ANSWER, C_DRAINING, C_SPEAKS = range(7)
