@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.worlds import differences, random_world, step_cost
+from tests.engine.worlds import differences, random_fleet, random_world, step_cost
 from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
 from voicesim.engine.kernel.codec import ratio_bucket
@@ -32,6 +32,29 @@ def both(spec, tape, processes=()):
 def test_random_worlds_are_equal_to_the_last_bit(seed):
     kernel, reference = both(*random_world(seed))
     assert differences(kernel, reference) == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_random_fleets_are_equal_to_the_last_bit(seed):
+    kernel, reference = both(*random_fleet(seed))
+    assert differences(kernel, reference) == []
+
+
+def test_every_pool_of_a_fleet_is_used():
+    """The fleets above would prove nothing if one pool served everybody."""
+    used, spilt = 0, 0
+    for seed in range(60):
+        spec, tape = random_fleet(seed)
+        pool = Pool(spec, tape)
+        pool.advance(spec.end)
+        engine = record(pool).utterance_i[:, at.R_ENGINE]
+        pools = spec.pool_of[engine[engine >= 0]]
+        used += len(set(pools.tolist())) > 1
+        row = tape.row[: len(engine)][engine >= 0]
+        spilt += bool((pools != spec.routes.prefs[row, 0]).any())
+    assert used > 20
+    assert spilt > 10
 
 
 @given(st.floats(-1.0, 1e300) | st.sampled_from(EDGES.tolist()))

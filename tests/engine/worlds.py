@@ -8,7 +8,7 @@ from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
 from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG, VLLM
 from voicesim.engine.record import RunRecord
-from voicesim.engine.spec import CodecSpec, PoolSpec
+from voicesim.engine.spec import CodecSpec, PoolSpec, Routes
 from voicesim.workload.tape import Tape
 
 
@@ -181,6 +181,57 @@ def random_kind(seed: int, tape: Tape, tight: int) -> dict:
         if "blocks" in knobs:
             knobs["blocks"] *= 8
     return knobs
+
+
+OF_A_POOL = (
+    "engines", "step", "schedule", "codec", "token_audio", "max_num_seqs", "budget", "block_size",
+    "blocks", "reserve", "prefix", "overlap", "kind", "max_new", "max_engine_queue", "mixed_chunk",
+    "conservativeness", "interleave", "keep_hashes", "left_open", "idle_timeout", "noise",
+    "decode_slowdown", "codec_slowdown", "delay", "limit",
+)  # fmt: skip
+"""What the pools of a fleet differ in."""
+
+
+def random_fleet(seed: int, **fixed) -> tuple[PoolSpec, Tape]:
+    """Two to four pools of unlike engines, callers of several kinds from several places."""
+    spec, tape = random_world(seed, shared_ramp=False, **fixed)
+    rng = np.random.default_rng((seed, 2))
+    others = []
+    for k in range(int(rng.integers(1, 4))):
+        other, _ = random_world(seed + 1000 * (k + 1), engines=int(rng.integers(1, 4)))
+        unlike = {name: getattr(other, name) for name in OF_A_POOL}
+        unlike["max_new"] = max(other.max_new, int(tape.tokens.max()))
+        others.append(dataclasses.replace(spec, **unlike))
+    pools = [with_spill(p, rng) for p in (spec, *others)]
+    rows, n = int(rng.integers(1, 5)), len(pools)
+    prefs = np.full((rows, n), -1)
+    for row in prefs:
+        some = rng.permutation(n)[: rng.integers(1, n + 1)]
+        row[: len(some)] = some
+    most = int(tape.prompt.max()) + max(p.max_new for p in pools) + 1
+    prefix = max(p.prefix for p in pools)
+    tape = dataclasses.replace(
+        tape, prompt=tape.prompt + prefix,
+        row=np.repeat(rng.integers(0, rows, tape.sessions), np.diff(tape.first)),
+    )  # fmt: skip
+    ample = [
+        dataclasses.replace(p, blocks=max(p.blocks, -(-(most + prefix) // p.block_size)))
+        if rng.random() < 0.7
+        else p
+        for p in pools
+    ]
+    routes = Routes(
+        prefs, np.sort(rng.integers(0, 3, (rows, n)), axis=1), rng.choice([0.0, 0.1], (rows, n))
+    )
+    return dataclasses.replace(ample[0], others=tuple(ample[1:]), routes=routes), tape
+
+
+def with_spill(pool: PoolSpec, rng: np.random.Generator) -> PoolSpec:
+    """Perhaps a threshold at which its callers go elsewhere; a weight."""
+    at = float(rng.choice([0.3, 0.8, np.inf]))
+    back = at if at == np.inf else float(rng.choice([0.0, 0.2]))
+    weight = float(rng.choice([0.0, 0.3, 1.0, 1.0]))
+    return dataclasses.replace(pool, weight=weight, spill_at=at, spill_back=back)
 
 
 def differences(a: RunRecord, b: RunRecord) -> list[str]:

@@ -43,8 +43,10 @@ def _columns(names: str) -> tuple[int, ...]:
     K_MAX_WAIT, K_MAX_QUEUE, K_GATHER, K_DECODE_SLOW, K_CODEC_SLOW, K_DEADLINE, K_LEAD,
     K_BACKOFF, K_FACTOR, K_RESOLUTION, K_NEXT_SAMPLE, K_FIRST_STALL, K_ASKED_AT,
     K_RATIO, K_LEFT_OPEN, K_IDLE, K_TRACE_FROM, K_TRACE_TO,
-) = range(38)  # fmt: skip
-N_FLOAT_HEADER = 40
+    # of a pool: share of its places at which callers go elsewhere, and come back
+    K_SPILL_AT, K_SPILL_BACK,
+) = range(40)  # fmt: skip
+N_FLOAT_HEADER = 48
 # float offsets live in the int header too
 (
     OF_STREAM, OF_ENGINE, OF_WORKER, OF_HEAP_T, OF_TREE, OF_UTT, OF_RES, OF_ARRIVAL, OF_COMPUTE,
@@ -67,7 +69,16 @@ H_OWN_CHUNKS, H_MESSAGES, H_OUTBOX, O_ENDS, O_OUTBOX = range(92, 97)
 H_TRACE, H_NTRACE, C_TRACE, O_TRACE, OF_TRACE = range(115, 120)
 # rng.hash_prefix of the seed: of step noise, of network jitter
 H_NOISE_HASH, H_JITTER_HASH = range(120, 122)
-N_INT_HEADER = 128
+# A pool of a fleet has a header of its own with its engines' parameters at the same places; the
+# first pool's is the arena's.  Of a pool: codec calls at once, rows of a call, its first engine,
+# engines, turn of round robin (H_TURN).  Of the arena: is it a fleet, pools, width of the counts of
+# blocks; sections: headers, by pool: open replicas, live streams, whether it takes callers; by the
+# callers' row: pools in order of preference, their tiers
+(
+    H_CALLS, H_ROWS, H_FIRST, H_COUNT, H_FLEET, H_POOLS, H_NEEDS, O_POOLS, O_OPENED, O_POOL_LIVE,
+    O_TAKES, O_PREFS, O_TIERS, OF_POOLS, OF_WEIGHTS, OF_DELAYS,
+) = range(122, 138)  # fmt: skip
+N_INT_HEADER = 160
 
 # --- stream rows ------------------------------------------------------------------------------
 (
@@ -80,9 +91,9 @@ NSI = 36
 (
     X_PLAY_END, X_HELD, X_SINCE, X_FIRST, X_LAST, X_RECEIVED, X_STALL, X_STALL_MAX, X_A, X_C,
     X_PACE, X_REQUEST, X_ADMIT, X_START, X_READY_AT, X_ENQUEUED, X_DEADLINE, X_LOST, X_AUDIO,
-    X_ENCODE,
-) = range(20)  # fmt: skip
-NSF = 20
+    X_ENCODE, X_DELAY,
+) = range(21)  # fmt: skip
+NSF = 21
 
 # stream states
 FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED = range(8)
@@ -93,8 +104,8 @@ FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED 
     E_FREE, E_STEP, E_STEPPING, E_PARTIAL, E_KICK, E_CHUNKS, E_ABORTS, E_Q_HEAD, E_Q_TAIL, E_QUEUED,
     E_BUSY, E_ACTIVE, E_FIRST_PREFILL, E_CODEC_DONE, E_CODEC_ROWS, E_GAUGE,
     E_PHASE, E_CACHED, E_REFS, E_STEPS, E_PAUSED, E_FULL, E_SINCE, E_TAKEN,
-    E_RAMP,
-) = range(33)  # fmt: skip
+    E_RAMP, E_CLASS, E_COST, E_POOL,
+) = range(36)  # fmt: skip
 NEI = 40
 (
     G_END, G_START, G_REM, G_SINCE, G_SLOW, G_GPU, G_HOST, G_GATHER, G_KICK, G_BUSY_GPU,
@@ -110,8 +121,8 @@ V_END, V_REM, V_SINCE, V_SLOW, V_START = range(5)
 NVF = 5
 
 # --- tape and results: one row per utterance --------------------------------------------------
-U_TOKENS, U_PROMPT, U_SESSION, U_HIT, U_ENDS = range(5)
-NUI = 5
+U_TOKENS, U_PROMPT, U_SESSION, U_HIT, U_ENDS, U_ROW = range(6)
+NUI = 6
 Y_THINK, Y_PATIENCE, Y_ENCODE = range(3)
 NUF = 3
 (
@@ -162,7 +173,7 @@ T_START, T_RETRY, T_DEADLINE, T_PATIENCE, T_IDLE = range(5)
 REACHED, DECIDE, GROW, STUCK = range(4)
 
 # purposes of the counter hash
-P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE, P_LEFT_OPEN = 101, 102, 103, 104, 105
+P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE, P_LEFT_OPEN, P_POOL = 101, 102, 103, 104, 105, 106
 
 
 def quantile_edges(per_octave: int) -> np.ndarray:

@@ -27,6 +27,8 @@ from voicesim.workload.tape import Tape
 
 # sections of the int arena: (header entry of the offset, rows by capacity name, width)
 _INT = (
+    (at.O_POOLS, "pools", at.N_INT_HEADER),  # first: engines hold the place of their header
+    (at.O_SCHEDULE, "schedule", 1),
     (at.O_STREAM, "slots", at.NSI),
     (at.O_ENGINE, "engines", at.NEI),
     (at.O_LIVE, "engines", 1),
@@ -39,7 +41,6 @@ _INT = (
     (at.O_TREE, "tree", 1),
     (at.O_UTT, "utterances", at.NUI),
     (at.O_RES, "utterances", at.NRI),
-    (at.O_SCHEDULE, "schedule", 1),
     (at.O_SERIES, "bins", at.NBI),
     (at.O_GAPS, "bins", at.N_COARSE),
     (at.O_HIST, "one", at.N_FINE),
@@ -49,8 +50,16 @@ _INT = (
     (at.O_OUTBOX, "outbox", at.NMI),
     (at.O_STALL, "stalls", blame.N_STALL_I),
     (at.O_TRACE, "traced", trace.N_TRACE_I),
+    (at.O_OPENED, "served", 1),
+    (at.O_POOL_LIVE, "served", 1),
+    (at.O_TAKES, "served", 1),
+    (at.O_PREFS, "routes", 1),
+    (at.O_TIERS, "routes", 1),
 )
 _FLOAT = (
+    (at.OF_POOLS, "pools", at.N_FLOAT_HEADER),
+    (at.OF_COMPUTE, "compute", 1),
+    (at.OF_NOISE, "noise", 1),
     (at.OF_STREAM, "slots", at.NSF),
     (at.OF_ENGINE, "engines", at.NGF),
     (at.OF_WORKER, "workers", at.NVF),
@@ -59,8 +68,6 @@ _FLOAT = (
     (at.OF_UTT, "utterances", at.NUF),
     (at.OF_RES, "utterances", at.NRF),
     (at.OF_ARRIVAL, "sessions", 1),
-    (at.OF_COMPUTE, "compute", 1),
-    (at.OF_NOISE, "noise", 1),
     (at.OF_JITTER, "jitter", 1),
     (at.OF_CHUNK, "chunks", at.NLF),
     (at.OF_STALL, "stalls", blame.N_STALL_F),
@@ -68,6 +75,8 @@ _FLOAT = (
     (at.OF_BLAME, "blamed", blame.NSB),
     (at.OF_SUMS, "sums", blame.NEB),
     (at.OF_OUTBOX, "handed", blame.N_HANDED),
+    (at.OF_WEIGHTS, "served", 1),
+    (at.OF_DELAYS, "routes", 1),
 )
 
 
@@ -79,36 +88,41 @@ class Pool:
         self.tape = tape
         self._decide = decide
         self._answer = (0, 0)
-        workers = spec.codec.workers if spec.codec else 1
-        cap = spec.codec.cap if spec.codec else 1
+        pools, engines = spec.pools, spec.replicas
+        workers = max(p.codec.workers if p.codec else 1 for p in pools)
+        cap = max(p.codec.cap if p.codec else 1 for p in pools)
         leaves = 2
-        while leaves < spec.engines:
+        while leaves < engines:
             leaves *= 2
         ring = 64
-        while ring < max(spec.schedule) + 2 and ring < 512:
+        while ring < max(max(p.schedule) for p in pools) + 2 and ring < 512:
             ring *= 2
-        timers = 2 if spec.left_open > 0.0 else 1  # a stream that ends may set: think, idle timeout
-        margin = ROOM_CHECK * (timers * spec.max_num_seqs + cap + 8)
+        # a stream that ends may set: think, idle timeout
+        timers = 2 if any(p.left_open > 0.0 for p in pools) else 1
+        margin = ROOM_CHECK * (timers * max(p.max_num_seqs for p in pools) + cap + 8)
         utterances = len(tape.tokens)
         self._chunks = 0  # chunk ends noted per stream, where the ramp is shared
         if spec.shared_ramp and tape.ends is None:
             self._chunks = -(-max(spec.max_new, int(tape.tokens.max())) // min(spec.schedule))
         self._rows = {
             "slots": 2 * margin + min(utterances, 1 << 13),
-            "engines": spec.engines,
-            "rings": spec.engines * ring,
-            "needs": spec.engines * spec.block_size,
-            "workers": spec.engines * workers,
-            "rows": spec.engines * workers * cap,
+            "engines": engines,
+            "rings": engines * ring,
+            "needs": engines * max(p.block_size for p in pools),
+            "workers": engines * workers,
+            "rows": engines * workers * cap,
             "heap": 2 * margin + min(2 * utterances, 1 << 17),
             "tree": 1 + 2 * leaves,
             "utterances": utterances,
-            "schedule": len(spec.schedule),
+            "pools": len(pools) if spec.others else 0,
+            "served": len(pools),
+            "routes": 0 if spec.routes is None else spec.routes.prefs.size,
+            "schedule": sum(len(p.schedule) for p in pools),
             "bins": spec.bins,
             "one": 1,
             "sessions": len(tape.arrival),
-            "compute": len(spec.step.compute_s),
-            "noise": 4096,
+            "compute": sum(len(p.step.compute_s) for p in pools),
+            "noise": 4096 * len(pools),
             "jitter": 4096,
             "chunks": (2 * margin + 4 * utterances) if spec.record_chunks else 0,
             "ends": 0 if tape.ends is None else len(tape.ends[1]),
@@ -117,7 +131,7 @@ class Pool:
         }
         if spec.blame:
             rows = self._rows
-            rows |= {"blamed": rows["slots"], "sums": spec.engines, "handed": rows["outbox"]}
+            rows |= {"blamed": rows["slots"], "sums": engines, "handed": rows["outbox"]}
             rows["stalls"] = 0 if spec.stage else 2 * margin
             rows["traced"] = 0 if spec.trace is None else 8 * margin
         self.I = np.zeros(at.N_INT_HEADER, np.int64)
@@ -152,18 +166,10 @@ class Pool:
 
     def _write_header(self, ring: int, leaves: int, workers: int, cap: int, room: int) -> None:
         s, I, F = self.spec, self.I, self.F
-        codec = s.codec
         for entry, value in (
-            (at.H_ENGINES, s.engines), (at.H_WORKERS, workers), (at.H_BLOCK, s.block_size),
-            (at.H_RING, ring), (at.H_CAP, cap), (at.H_MAX_SEQS, s.max_num_seqs),
-            (at.H_BUDGET, s.budget), (at.H_BLOCKS, s.blocks), (at.H_RESERVE, s.reserve),
-            (at.H_PREFIX, s.prefix // s.block_size * s.block_size),
-            (at.H_OVERLAP, s.overlap), (at.H_NOISE, s.noise is not None),
-            (at.H_CODEC, codec is not None), (at.H_SHARED, bool(codec and codec.shared)),
-            (at.H_QUEUE, codec.queue if codec else 0), (at.H_WINDOW, codec.window if codec else 0),
-            (at.H_CONTEXT, codec.left_context if codec else 0), (at.H_SCHED, len(s.schedule)),
-            (at.H_MAXTOK, len(s.step.compute_s) - 1), (at.H_SEED, s.seed),
-            (at.H_ROUTE, s.routing), (at.H_ADMIT, s.admission), (at.H_LIMIT, s.limit),
+            (at.H_ENGINES, s.replicas), (at.H_WORKERS, workers), (at.H_RING, ring),
+            (at.H_CAP, cap), (at.H_NEEDS, max(p.block_size for p in s.pools)), (at.H_SEED, s.seed),
+            (at.H_ROUTE, s.routing), (at.H_ADMIT, s.admission),
             (at.H_MAXQ, s.max_queued), (at.H_PYTHON, self._decide is not None),
             (at.H_RETRIES, s.retries), (at.H_FULLJIT, s.full_jitter), (at.H_STANDBY, s.standby),
             (at.H_CLOSED, self.tape.callers), (at.H_BINS, s.bins), (at.H_CHUNKLOG, s.record_chunks),
@@ -172,34 +178,23 @@ class Pool:
             (at.H_GQ_HEAD, -1), (at.H_GQ_TAIL, -1), (at.H_DECISION, -1),
             (at.H_NEXT_UTT, self.tape.callers if self.tape.closed else 0),
             (at.H_NOISE_HASH, hash_prefix(s.seed, at.P_STEP_NOISE)),
-            (at.H_JITTER_HASH, hash_prefix(s.seed, at.P_NETWORK)),
-            (at.H_KIND, s.kind), (at.H_MAXNEW, s.max_new), (at.H_MAXWAIT, s.max_engine_queue),
-            (at.H_INTERLEAVE, s.interleave), (at.H_MIXES, kinds.mixes(s.kind, s.mixed_chunk)),
-            (at.H_KEEP, s.keep_hashes), (at.H_LEAVES_OPEN, s.left_open > 0.0), (at.H_ROOM, room),
+            (at.H_JITTER_HASH, hash_prefix(s.seed, at.P_NETWORK)), (at.H_ROOM, room),
             (at.H_BLAME, s.blame), (at.H_TRACE, s.blame and s.trace is not None),
+            (at.H_POOLS, len(s.pools)), (at.H_FLEET, s.routes is not None),
         ):  # fmt: skip
             I[entry] = int(value)
         for entry, number in (
-            (at.K_TOKEN_AUDIO, s.token_audio), (at.K_HORIZON, s.horizon), (at.K_WARMUP, s.warmup),
-            (at.K_AUDIBLE, s.audible), (at.K_DELAY, s.delay), (at.K_PREBUFFER, s.prebuffer),
+            (at.K_HORIZON, s.horizon), (at.K_WARMUP, s.warmup),
+            (at.K_AUDIBLE, s.audible), (at.K_PREBUFFER, s.prebuffer),
             (at.K_REBUFFER, s.rebuffer), (at.K_MAX_WAIT, s.max_wait), (at.K_MAX_QUEUE, s.max_queue),
-            (at.K_GATHER, codec.gather if codec else 0.0), (at.K_DECODE_SLOW, s.decode_slowdown),
-            (at.K_CODEC_SLOW, s.codec_slowdown), (at.K_DEADLINE, s.deadline), (at.K_LEAD, s.lead),
+            (at.K_DEADLINE, s.deadline), (at.K_LEAD, s.lead),
             (at.K_BACKOFF, s.backoff), (at.K_FACTOR, s.factor), (at.K_RESOLUTION, s.resolution),
             (at.K_FIRST_STALL, NEVER), (at.K_ASKED_AT, -1.0),
-            (at.K_RATIO, kinds.first_ratio(s.conservativeness)), (at.K_LEFT_OPEN, s.left_open),
-            (at.K_IDLE, s.idle_timeout),
         ):  # fmt: skip
             F[entry] = number
         if s.trace is not None:
             F[at.K_TRACE_FROM], F[at.K_TRACE_TO] = s.trace
-        F[at.K_MEMORY : at.K_OVERLAP + 1] = s.step.params
-        if codec:
-            F[at.K_CODEC_FLOOR : at.K_CODEC_PER_FRAME + 1] = codec.cost
-        self.section(at.OF_COMPUTE)[:, 0] = s.step.compute_s
-        self.section(at.OF_NOISE)[:, 0] = 1.0 if s.noise is None else s.noise
         self.section(at.OF_JITTER)[:, 0] = s.jitter
-        self.section(at.O_SCHEDULE)[:, 0] = s.schedule
         self.section(at.O_RINGS)[:] = -1
         self.section(at.O_OPEN)[:] = 1
         engines = self.section(at.O_ENGINE)
@@ -208,12 +203,67 @@ class Pool:
             at.E_PARTIAL, at.E_FIRST_PREFILL,
         ):  # fmt: skip
             engines[:, column] = -1
-        engines[:, at.E_FREE] = s.blocks
         floats = self.section(at.OF_ENGINE)
         floats[:, at.G_GATHER] = NEVER
         floats[:, at.G_STRETCH] = 1.0
-        floats[:, at.G_RATIO] = kinds.first_ratio(s.conservativeness)
+        first, schedule, compute = 0, int(I[at.O_SCHEDULE]), int(I[at.OF_COMPUTE])
+        for number, pool in enumerate(s.pools):
+            self._write_pool(number, pool, first, schedule, compute)
+            first += pool.engines
+            schedule += len(pool.schedule)
+            compute += len(pool.step.compute_s)
+        if s.routes is not None:
+            self.section(at.O_PREFS)[:, 0] = s.routes.prefs.ravel()
+            self.section(at.O_TIERS)[:, 0] = s.routes.tiers.ravel()
+            self.section(at.OF_DELAYS)[:, 0] = s.routes.delay.ravel()
         self._write_tree(leaves)
+
+    def _write_pool(
+        self, number: int, s: PoolSpec, first: int, schedule: int, compute: int
+    ) -> None:
+        """A pool's engines: their parameters in a header of the pool's own (the first pool's is
+        the arena's), ``schedule`` and ``compute`` the places of its tables."""
+        I, F, codec = self.I, self.F, s.codec
+        c = int(I[at.O_POOLS]) + number * at.N_INT_HEADER if number else 0
+        k = int(I[at.OF_POOLS]) + number * at.N_FLOAT_HEADER if number else 0
+        noise = int(I[at.OF_NOISE]) + number * 4096
+        for entry, value in (
+            (at.H_FIRST, first), (at.H_COUNT, s.engines), (at.O_SCHEDULE, schedule),
+            (at.OF_COMPUTE, compute), (at.OF_NOISE, noise), (at.H_BLOCK, s.block_size),
+            (at.H_MAX_SEQS, s.max_num_seqs), (at.H_BUDGET, s.budget), (at.H_BLOCKS, s.blocks),
+            (at.H_RESERVE, s.reserve), (at.H_PREFIX, s.prefix // s.block_size * s.block_size),
+            (at.H_OVERLAP, s.overlap), (at.H_NOISE, s.noise is not None),
+            (at.H_CODEC, codec is not None), (at.H_SHARED, bool(codec and codec.shared)),
+            (at.H_QUEUE, codec.queue if codec else 0), (at.H_WINDOW, codec.window if codec else 0),
+            (at.H_CONTEXT, codec.left_context if codec else 0), (at.H_SCHED, len(s.schedule)),
+            (at.H_CALLS, codec.workers if codec else 1), (at.H_ROWS, codec.cap if codec else 1),
+            (at.H_MAXTOK, len(s.step.compute_s) - 1), (at.H_LIMIT, s.limit),
+            (at.H_KIND, s.kind), (at.H_MAXNEW, s.max_new), (at.H_MAXWAIT, s.max_engine_queue),
+            (at.H_INTERLEAVE, s.interleave), (at.H_MIXES, kinds.mixes(s.kind, s.mixed_chunk)),
+            (at.H_KEEP, s.keep_hashes), (at.H_LEAVES_OPEN, s.left_open > 0.0),
+        ):  # fmt: skip
+            I[c + entry] = int(value)
+        for entry, x in (
+            (at.K_TOKEN_AUDIO, s.token_audio), (at.K_DELAY, s.delay),
+            (at.K_GATHER, codec.gather if codec else 0.0), (at.K_DECODE_SLOW, s.decode_slowdown),
+            (at.K_CODEC_SLOW, s.codec_slowdown), (at.K_LEFT_OPEN, s.left_open),
+            (at.K_RATIO, kinds.first_ratio(s.conservativeness)), (at.K_IDLE, s.idle_timeout),
+            (at.K_SPILL_AT, s.spill_at), (at.K_SPILL_BACK, s.spill_back),
+        ):  # fmt: skip
+            F[k + entry] = x
+        F[k + at.K_MEMORY : k + at.K_OVERLAP + 1] = s.step.params
+        if codec:
+            F[k + at.K_CODEC_FLOOR : k + at.K_CODEC_PER_FRAME + 1] = codec.cost
+        F[compute : compute + len(s.step.compute_s)] = s.step.compute_s
+        F[noise : noise + 4096] = 1.0 if s.noise is None else s.noise
+        I[schedule : schedule + len(s.schedule)] = s.schedule
+        own = slice(first, first + s.engines)
+        engines, floats = self.section(at.O_ENGINE), self.section(at.OF_ENGINE)
+        engines[own, at.E_CLASS], engines[own, at.E_COST], engines[own, at.E_POOL] = c, k, number
+        engines[own, at.E_FREE] = s.blocks
+        floats[own, at.G_RATIO] = kinds.first_ratio(s.conservativeness)
+        self.section(at.O_OPENED)[number], self.section(at.O_TAKES)[number] = s.engines, 1
+        self.section(at.OF_WEIGHTS)[number] = s.weight
 
     def _write_tree(self, leaves: int) -> None:
         tree = self.section(at.O_TREE)[:, 0]
@@ -230,6 +280,8 @@ class Pool:
         rows = self.section(at.O_UTT)
         rows[start:, at.U_TOKENS] = tape.tokens[start:]
         rows[start:, at.U_PROMPT] = tape.prompt[start:]
+        if tape.row is not None:
+            rows[start:, at.U_ROW] = tape.row[start:]
         if tape.hit is not None:
             rows[start:, at.U_HIT] = tape.hit[start:]
         if tape.ends is not None:

@@ -49,8 +49,29 @@ class CodecSpec:
 
 
 @dataclass(frozen=True)
+class Routes:
+    """Which pools of a fleet serve whom.  A *row* is a kind of caller: what they ask for, and from
+    where.
+
+    prefs: int64[rows, pools], the pools that serve the row in order of preference, then -1.
+    tiers: int64[rows, pools], how far each of these is; within a tier callers are divided by the
+    pools' weights.  delay: float64[rows, pools], network delay beyond the pool's own (s), by the
+    number of the pool.
+    """
+
+    prefs: np.ndarray
+    tiers: np.ndarray
+    delay: np.ndarray
+
+
+@dataclass(frozen=True)
 class PoolSpec:
-    """One pool of equal replicas, its listeners and its policies.
+    """One pool of equal replicas, its listeners and its policies; or the first pool of a fleet.
+
+    others: the other pools of a fleet: their engines, codec, schedule, memory, limit, weight and
+    spill; everything else (listener, policies, seed, times) is read here.  routes: who goes where;
+    needed with others.  weight: share of the callers of a tier, in proportion; spill_at: share of
+    the pool's places at which it sends callers to the next tier, until only spill_back are taken.
 
     schedule: tokens per chunk (first, ramp..., steady; the last one repeats).
     shared_ramp: the place in the schedule belongs to the replica instead of the stream and is never
@@ -126,6 +147,26 @@ class PoolSpec:
     stage: bool = False
     blame: bool = False
     trace: tuple[float, float] | None = None
+    others: tuple["PoolSpec", ...] = ()
+    routes: Routes | None = None
+    weight: float = 1.0
+    spill_at: float = INF
+    spill_back: float = INF
+
+    @property
+    def pools(self) -> tuple["PoolSpec", ...]:
+        """All pools of the run, this one first."""
+        return (self, *self.others)
+
+    @property
+    def replicas(self) -> int:
+        """Engines of all pools."""
+        return sum(p.engines for p in self.pools)
+
+    @property
+    def pool_of(self) -> np.ndarray:
+        """int64[replicas]: the pool of each engine, by number."""
+        return np.repeat(np.arange(len(self.pools)), [p.engines for p in self.pools])
 
     @property
     def bins(self) -> int:

@@ -21,6 +21,55 @@ def round_robin(live, open_, turn):
     return -1
 
 
+def pool_for(prefs, tiers, weights, takes, opened, u):
+    """The pool of a fleet for one caller: in the nearest tier that takes callers, by weight.
+
+    prefs, tiers: int64[pools], the pools that serve the caller in order of preference (-1 ends
+    them) and how far each is; weights: float64[pools]; takes: int64[pools], 0 where it sends
+    callers on; opened: int64[pools], open replicas; u: the caller's uniform in [0, 1), the same
+    for the whole call, so that a call stays with its pool.  If no pool takes callers, the nearest
+    open one decides; -1: none is open.
+    """
+    n = len(prefs)
+    i = 0
+    while i < n and prefs[i] >= 0:
+        j = i
+        total = 0.0
+        while j < n and prefs[j] >= 0 and tiers[j] == tiers[i]:
+            if takes[prefs[j]] != 0 and opened[prefs[j]] > 0:
+                total += weights[prefs[j]]
+            j += 1
+        if total > 0.0:
+            left = u * total
+            chosen = -1
+            for m in range(i, j):
+                p = prefs[m]
+                if takes[p] != 0 and opened[p] > 0 and weights[p] > 0.0:
+                    chosen = p
+                    if left < weights[p]:
+                        break
+                    left -= weights[p]
+            return chosen
+        i = j
+    for m in range(n):
+        if prefs[m] >= 0 and opened[prefs[m]] > 0 and weights[prefs[m]] > 0.0:
+            return prefs[m]
+    return -1
+
+
+def still_takes(takes, live, places, at, back):
+    """Does a pool take callers?  Not from ``at`` of its places on, until ``back`` of them or fewer
+    are taken (threshold with hysteresis).
+
+    takes: 1 or 0, as it was.  live, places: live streams, streams at most of its open replicas.
+    """
+    if live >= at * places:
+        return 0
+    if live <= back * places:
+        return 1
+    return takes
+
+
 def least_streams(live, open_):
     """The open replica with the fewest live streams, lowest index on ties (least-connections)."""
     best = -1

@@ -51,6 +51,7 @@ class Tape:
     callers: int  #: closed arrivals: how many at once; 0 when open
     numbers: np.ndarray | None = None  #: int64[S], of a share of a tape: numbers in the whole
     _recipe: _Recipe | None = field(default=None, repr=False)
+    row: np.ndarray | None = None  #: int64[U], of a fleet: kind of caller (engine.spec.Routes)
     # of the stages of a dialogue only
     hit: np.ndarray | None = None  #: int64[U], prompt tokens whose KV the engine still has
     encode: np.ndarray | None = None  #: float64[U], GPU seconds before the prompt, images
@@ -85,6 +86,7 @@ class Tape:
             closed=False,
             callers=0,
             numbers=np.flatnonzero(keep),
+            row=None if self.row is None else self.row[rows],
         )
 
     def extend(self) -> "Tape":

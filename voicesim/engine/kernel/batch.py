@@ -14,7 +14,7 @@ from voicesim.engine.blame import FOUND, NSB
 from voicesim.engine.kernel import trace
 from voicesim.engine.kernel.blame import joined, step_begins, step_ends, thrown_out
 from voicesim.engine.kernel.codec import chunk_ready, dispatch, next_chunk, observed, reshare
-from voicesim.engine.kernel.jit import adopt, compiled
+from voicesim.engine.kernel.jit import adopt, compiled, moved
 from voicesim.engine.kernel.lists import append, prepend, push_timer, remove
 from voicesim.engine.kernel.schedule import (
     compute_at,
@@ -37,8 +37,8 @@ ratio_after_retraction = adopt(kinds.ratio_after_retraction)
 
 
 @compiled
-def blocks_for(I, tokens):
-    return (tokens + I[H_BLOCK] - 1) // I[H_BLOCK]
+def blocks_for(I, c, tokens):
+    return (tokens + I[c + H_BLOCK] - 1) // I[c + H_BLOCK]
 
 
 @compiled
@@ -46,7 +46,8 @@ def release(I, g, s, computed):
     """The stream gives its blocks back, a shared prefix only if nobody else holds it."""
     o = I[O_STREAM] + s * NSI
     e = I[O_ENGINE] + g * NEI
-    I[e + E_FREE] += blocks_for(I, computed) - I[o + S_SHARED]
+    c = I[e + E_CLASS]
+    I[e + E_FREE] += blocks_for(I, c, computed) - I[o + S_SHARED]
     if I[o + S_SHARED] > 0:
         I[e + E_REFS] -= 1
         if I[e + E_REFS] == 0:
@@ -57,7 +58,8 @@ def release(I, g, s, computed):
 @compiled
 def hold_prefix(I, g, s):
     """The stream refers to the blocks of the shared prefix from now on."""
-    I[I[O_STREAM] + s * NSI + S_SHARED] = I[H_PREFIX] // I[H_BLOCK]
+    c = I[I[O_ENGINE] + g * NEI + E_CLASS]
+    I[I[O_STREAM] + s * NSI + S_SHARED] = I[c + H_PREFIX] // I[c + H_BLOCK]
     I[I[O_ENGINE] + g * NEI + E_REFS] += 1
 
 
@@ -106,9 +108,9 @@ def clear_due(I, s):
 
 
 @compiled
-def residue(I, o):
+def residue(I, c, o):
     """Residue of the step numbers at which the stream takes a new KV block."""
-    block = I[H_BLOCK]
+    block = I[c + H_BLOCK]
     r = (I[o + S_OFF] + 1 - I[o + S_PROMPT]) % block
     return r + block if r < 0 else r
 
@@ -118,11 +120,12 @@ def join_lockstep(I, g, s):
     """The last prompt token is in: from now on the stream decodes one token a step."""
     o = I[O_STREAM] + s * NSI
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     I[o + S_STATE] = DECODING
     I[o + S_OFF] = I[e + E_STEP] - I[o + S_GEN]
     I[e + E_DECODING] += 1
     I[e + E_CONTEXT] += I[o + S_PROMPT] + I[o + S_GEN] - 1
-    I[I[O_NEED] + g * I[H_BLOCK] + residue(I, o)] += 1
+    I[I[O_NEED] + g * I[H_NEEDS] + residue(I, c, o)] += 1
 
 
 @compiled
@@ -133,11 +136,12 @@ def leave_lockstep(I, g, s):
     """
     o = I[O_STREAM] + s * NSI
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     I[o + S_GEN] = I[e + E_STEP] - I[o + S_OFF]
     I[e + E_DECODING] -= 1
     computed = I[o + S_PROMPT] + I[o + S_GEN] - 1
     I[e + E_CONTEXT] -= computed
-    I[I[O_NEED] + g * I[H_BLOCK] + residue(I, o)] -= 1
+    I[I[O_NEED] + g * I[H_NEEDS] + residue(I, c, o)] -= 1
     return computed
 
 
@@ -145,15 +149,17 @@ def leave_lockstep(I, g, s):
 def finish(F, I, g, s, t):
     """A stream that has all its tokens leaves the engine; what it held is free, unless its caller
     left the session open (vLLM's streaming input: the KV stays until the idle timeout)."""
+    c = I[I[O_ENGINE] + g * NEI + E_CLASS]
+    k = I[I[O_ENGINE] + g * NEI + E_COST]
     o = I[O_STREAM] + s * NSI
     computed = leave_lockstep(I, g, s)
     leave_running(I, g, s)
     I[o + S_STATE] = GENERATED
-    left_open = I[H_LEAVES_OPEN] != 0 and I[o + S_ABORT] == 0
-    if left_open and uniform(I, P_LEFT_OPEN, I[o + S_UTT], 0) < F[K_LEFT_OPEN]:
-        if F[K_IDLE] < 1e300:
+    left_open = I[c + H_LEAVES_OPEN] != 0 and I[o + S_ABORT] == 0
+    if left_open and uniform(I, P_LEFT_OPEN, I[o + S_UTT], 0) < F[k + K_LEFT_OPEN]:
+        if F[k + K_IDLE] < 1e300:
             I[o + S_LEFT] = 1
-            push_timer(F, I, t + F[K_IDLE], T_IDLE, s)
+            push_timer(F, I, t + F[k + K_IDLE], T_IDLE, s)
     else:
         release(I, g, s, computed)
 
@@ -189,10 +195,11 @@ def token_sampled(F, I, g, s, t):
     """The stream has reached S_DUE tokens: a chunk is full, and perhaps the stream is over."""
     o = I[O_STREAM] + s * NSI
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     due = I[o + S_DUE]
     I[o + S_READY_TOK] = due
     over = due == I[o + S_TOKENS]
-    if over and I[H_OVERLAP] == 0:
+    if over and I[c + H_OVERLAP] == 0:
         finish(F, I, g, s, t)
     elif over:
         # the end of the stream is seen one step late: that step still pays for it
@@ -218,6 +225,7 @@ def end_zombie(F, I, g, s, t):
 def step_end(F, I, g, t):
     """A step of engine g ends at t: tokens, chunks, completions; then the next step begins."""
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     x = I[OF_ENGINE] + g * NGF
     if I[H_BLAME] != 0:
         step_ends(F, I, g, t)
@@ -231,7 +239,7 @@ def step_end(F, I, g, t):
         end_late(F, I, g, t)
     else:
         I[e + E_STEP] += 1
-        I[e + E_PHASE] = I[e + E_PHASE] + 1 if I[e + E_PHASE] + 1 < I[H_BLOCK] else 0
+        I[e + E_PHASE] = I[e + E_PHASE] + 1 if I[e + E_PHASE] + 1 < I[c + H_BLOCK] else 0
     if I[e + E_ABORTS] > 0:
         drop_aborted(F, I, g, t)
     if not paused and I[I[O_RINGS] + g * I[H_RING] + (I[e + E_STEP] & (I[H_RING] - 1))] >= 0:
@@ -295,13 +303,14 @@ def account_step(F, I, g, t):
 def drop_aborted(F, I, g, t):
     """Cancelled streams leave at the step boundary; the step in flight has paid for them."""
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     o0 = I[O_STREAM]
     I[e + E_ABORTS] = 0
     s = I[e + E_RUN_HEAD]
     while s >= 0:
         o = o0 + s * NSI
         after = I[o + S_NEXT]
-        if I[o + S_ABORT] != 0 and I[o + S_STATE] == DECODING and I[H_OVERLAP] != 0:
+        if I[o + S_ABORT] != 0 and I[o + S_STATE] == DECODING and I[c + H_OVERLAP] != 0:
             # the next step is planned already, with this stream in it
             clear_due(I, s)
             I[o + S_STATE] = ZOMBIE
@@ -314,7 +323,7 @@ def drop_aborted(F, I, g, t):
                 release(I, g, s, leave_lockstep(I, g, s))
             else:
                 I[o + S_COMPUTED] += I[o + S_PLANNED]
-                release(I, g, s, prefill_holds(I, s, I[o + S_COMPUTED]))
+                release(I, g, s, prefill_holds(I, c, s, I[o + S_COMPUTED]))
                 I[o + S_PLANNED] = 0
                 unlink_prefill(I, e, s)
             leave_running(I, g, s)
@@ -385,7 +394,8 @@ def first_in_line(I, e):
 @compiled
 def requeue(I, e, s):
     """A preempted stream waits at the head of the line; SGLang's goes to its end."""
-    if I[H_KIND] == SGLANG:
+    c = I[e + E_CLASS]
+    if I[c + H_KIND] == SGLANG:
         append(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
     else:
         prepend(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
@@ -397,7 +407,8 @@ def victim(I, g):
     """Who gives way when the KV cache is full: the most recently admitted; SGLang's has the fewest
     generated tokens, of these the longest prompt, of these it is the most recent."""
     e = I[O_ENGINE] + g * NEI
-    if I[H_KIND] != SGLANG:
+    c = I[e + E_CLASS]
+    if I[c + H_KIND] != SGLANG:
         return I[e + E_RUN_TAIL]
     s = I[e + E_RUN_TAIL]
     chosen = s
@@ -423,17 +434,18 @@ def admits(F, I, g, s, shared, upto):
     """
     o = I[O_STREAM] + s * NSI
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     whole = I[o + S_PROMPT] + I[o + S_GEN]
-    held = shared // I[H_BLOCK] if I[e + E_REFS] > 0 else 0
-    if I[H_KIND] == SGLANG:
-        own = future(declared_by(I, s), I[o + S_GEN])
-        return whole - held * I[H_BLOCK] + own < expected_free(F, I, g)
-    if I[H_KIND] == NO_EVICT:
-        need = blocks_for(I, I[o + S_PROMPT] + I[H_MAXNEW]) + promised_blocks(I, g)
-    elif I[H_RESERVE] != 0 or I[H_KIND] == MAX_UTILIZATION:
-        need = blocks_for(I, whole)
+    held = shared // I[c + H_BLOCK] if I[e + E_REFS] > 0 else 0
+    if I[c + H_KIND] == SGLANG:
+        own = future(declared_by(I, c, s), I[o + S_GEN])
+        return whole - held * I[c + H_BLOCK] + own < expected_free(F, I, g)
+    if I[c + H_KIND] == NO_EVICT:
+        need = blocks_for(I, c, I[o + S_PROMPT] + I[c + H_MAXNEW]) + promised_blocks(I, g)
+    elif I[c + H_RESERVE] != 0 or I[c + H_KIND] == MAX_UTILIZATION:
+        need = blocks_for(I, c, whole)
     else:
-        need = blocks_for(I, upto)
+        need = blocks_for(I, c, upto)
     return need - held <= I[e + E_FREE]
 
 
@@ -445,8 +457,9 @@ def prompts_due(I, g):
     steps after the last.
     """
     e = I[O_ENGINE] + g * NEI
-    if I[H_KIND] == DECODE_FIRST:
-        waited = I[H_INTERLEAVE] > 0 and I[e + E_SINCE] >= I[H_INTERLEAVE]
+    c = I[e + E_CLASS]
+    if I[c + H_KIND] == DECODE_FIRST:
+        waited = I[c + H_INTERLEAVE] > 0 and I[e + E_SINCE] >= I[c + H_INTERLEAVE]
         return I[e + E_DECODING] == 0 or waited
     return True
 
@@ -463,21 +476,22 @@ def generated_tokens(I, e, s):
 
 
 @compiled
-def declared_by(I, s):
+def declared_by(I, c, s):
     prompt = I[I[O_STREAM] + s * NSI + S_PROMPT]
-    return declared(prompt, I[H_MAXNEW], I[H_BLOCKS] * I[H_BLOCK])
+    return declared(prompt, I[c + H_MAXNEW], I[c + H_BLOCKS] * I[c + H_BLOCK])
 
 
 @compiled
 def promised_blocks(I, g):
     """Blocks that the running may still take until all have what they declared (NO_EVICT)."""
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     blocks = 0
     s = I[e + E_RUN_HEAD]
     while s >= 0:
         o = I[O_STREAM] + s * NSI
         holds = I[o + S_PROMPT] + generated_tokens(I, e, s)  # with this step's token
-        blocks += blocks_for(I, I[o + S_PROMPT] + I[H_MAXNEW]) - blocks_for(I, holds)
+        blocks += blocks_for(I, c, I[o + S_PROMPT] + I[c + H_MAXNEW]) - blocks_for(I, c, holds)
         s = I[o + S_NEXT]
     return blocks
 
@@ -487,18 +501,19 @@ def expected_free(F, I, g):
     """KV tokens that SGLang expects to remain: of what the decoding streams declared only a ratio
     is reserved, of those whose prompt ends in this step everything."""
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     guessed = 0
     sure = 0
     s = I[e + E_RUN_HEAD]
     while s >= 0:
         o = I[O_STREAM] + s * NSI
-        more = future(declared_by(I, s), generated_tokens(I, e, s))
+        more = future(declared_by(I, c, s), generated_tokens(I, e, s))
         if I[o + S_STATE] != PREFILLING:
             guessed += more
         elif I[o + S_COMPUTED] + I[o + S_PLANNED] == I[o + S_PROMPT] + I[o + S_GEN]:
             sure += more
         s = I[o + S_NEXT]
-    free = I[e + E_FREE] * I[H_BLOCK] - sure
+    free = I[e + E_FREE] * I[c + H_BLOCK] - sure
     return free - F[I[OF_ENGINE] + g * NGF + G_RATIO] * guessed
 
 
@@ -506,23 +521,24 @@ def expected_free(F, I, g):
 def count_retraction(F, I, g):
     """SGLang's ratio after streams were sent back."""
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     generated = 0
     total = 0
     s = I[e + E_RUN_HEAD]
     while s >= 0:
         if I[I[O_STREAM] + s * NSI + S_STATE] != PREFILLING:
             generated += generated_tokens(I, e, s)
-            total += declared_by(I, s)
+            total += declared_by(I, c, s)
         s = I[I[O_STREAM] + s * NSI + S_NEXT]
     ratio = ratio_after_retraction(generated, I[e + E_DECODING], total)
     F[I[OF_ENGINE] + g * NGF + G_RATIO] = ratio
 
 
 @compiled
-def prefill_holds(I, s, computed):
+def prefill_holds(I, c, s, computed):
     """Tokens whose blocks a stream in prefill holds."""
     o = I[O_STREAM] + s * NSI
-    return I[o + S_PROMPT] + I[o + S_GEN] if holds_whole(I[H_KIND]) else computed
+    return I[o + S_PROMPT] + I[o + S_GEN] if holds_whole(I[c + H_KIND]) else computed
 
 
 @compiled
@@ -551,12 +567,13 @@ def kept_blocks(I, e, s):
 def preempt(F, I, g, t, s):
     """Stream s gives its blocks back, waits again and will be recomputed."""
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     o = I[O_STREAM] + s * NSI
     state = I[o + S_STATE]
     free = I[e + E_FREE]
     if state == PREFILLING:
         lost = I[o + S_COMPUTED]
-        release(I, g, s, prefill_holds(I, s, lost))
+        release(I, g, s, prefill_holds(I, c, s, lost))
     else:
         clear_due(I, s)
         lost = leave_lockstep(I, g, s)
@@ -569,8 +586,8 @@ def preempt(F, I, g, t, s):
         if I[o + S_SENT_TOK] == I[o + S_TOKENS] or I[o + S_ABORT] != 0:
             maybe_free(F, I, s, t)
         return s
-    if I[H_KEEP] != 0:
-        own = (lost - I[H_PREFIX]) // I[H_BLOCK]
+    if I[c + H_KEEP] != 0:
+        own = (lost - I[c + H_PREFIX]) // I[c + H_BLOCK]
         I[o + S_KEPT] = own if own > 0 else 0
         I[o + S_MARK] = I[e + E_TAKEN] + free
     if I[H_BLAME] != 0:
@@ -589,12 +606,13 @@ def preempt(F, I, g, t, s):
 def take_decode_blocks(F, I, g, t):
     """Blocks for the decoding streams in list order; True if a stream had to be preempted."""
     e = I[O_ENGINE] + g * NEI
-    block = I[H_BLOCK]
-    need = I[I[O_NEED] + g * block + I[e + E_PHASE]]
+    c = I[e + E_CLASS]
+    block = I[c + H_BLOCK]
+    need = I[I[O_NEED] + g * I[H_NEEDS] + I[e + E_PHASE]]
     if need <= I[e + E_FREE]:
         take(I, e, need)
         return False
-    if I[H_KIND] == SGLANG:
+    if I[c + H_KIND] == SGLANG:
         return retract(F, I, g, t)
     preempted = False
     taken = 0
@@ -621,7 +639,7 @@ def take_decode_blocks(F, I, g, t):
 def retract(F, I, g, t):
     """SGLang: streams are sent back until the next token of all others fits."""
     e = I[O_ENGINE] + g * NEI
-    at = I[O_NEED] + g * I[H_BLOCK] + I[e + E_PHASE]
+    at = I[O_NEED] + g * I[H_NEEDS] + I[e + E_PHASE]
     while I[at] > I[e + E_FREE]:
         preempt(F, I, g, t, victim(I, g))
     take(I, e, I[at])
@@ -657,21 +675,22 @@ def take_partial(F, I, g, t, budget):
     SGLang's goes on as far as there is room.
     """
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     s = I[e + E_PARTIAL]
     o = I[O_STREAM] + s * NSI
     computed = I[o + S_COMPUTED]
     n = I[o + S_PROMPT] + I[o + S_GEN] - computed
     if n > budget:
         n = budget
-    if I[H_KIND] == SGLANG:
+    if I[c + H_KIND] == SGLANG:
         room = int(expected_free(F, I, g))
         if n > room:
             n = room if room > 0 else 0
         if n == 0:
             return False
     need = 0
-    if not holds_whole(I[H_KIND]):
-        need = blocks_for(I, computed + n) - blocks_for(I, computed)
+    if not holds_whole(I[c + H_KIND]):
+        need = blocks_for(I, c, computed + n) - blocks_for(I, c, computed)
     if need > I[e + E_FREE]:
         preempt(F, I, g, t, victim(I, g))
         return True
@@ -685,6 +704,7 @@ def plan_prefill(I, g, s, n, blocks):
     o0 = I[O_STREAM]
     o = o0 + s * NSI
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     computed = I[o + S_COMPUTED]
     take(I, e, blocks)
     I[o + S_PLANNED] = n
@@ -696,7 +716,7 @@ def plan_prefill(I, g, s, n, blocks):
         while I[o0 + p * NSI + S_BNEXT] >= 0:
             p = I[o0 + p * NSI + S_BNEXT]
         I[o0 + p * NSI + S_BNEXT] = s
-    if I[H_PREFIX] > 0 and I[e + E_CACHED] == 0 and computed + n >= I[H_PREFIX]:
+    if I[c + H_PREFIX] > 0 and I[e + E_CACHED] == 0 and computed + n >= I[c + H_PREFIX]:
         I[e + E_CACHED] = 1  # as vLLM: a block can be hit once it is allocated
         hold_prefix(I, g, s)
     I[H_PREFILL_TOKENS] += n
@@ -709,23 +729,24 @@ def plan_prefill(I, g, s, n, blocks):
 def admit_waiting(F, I, g, t, budget, idle):
     """Head-of-line admission at the step boundary (never preempts, never skips the head)."""
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
     o0 = I[O_STREAM]
     boundary = F[I[OF_ENGINE] + g * NGF + G_BOUNDARY]
     while I[e + E_WAITING] > 0 and budget > 0 and I[e + E_FULL] == 0:
-        if I[e + E_RUNNING] >= I[H_MAX_SEQS]:
+        if I[e + E_RUNNING] >= I[c + H_MAX_SEQS]:
             stay_full(I, e)
             break
         s = first_in_line(I, e)
         o = o0 + s * NSI
         # overlapped: scheduled while the step before was running, blind to later arrivals
         late = F[I[OF_STREAM] + s * NSF + X_ENQUEUED] > boundary
-        if I[H_OVERLAP] != 0 and not idle and late:
+        if I[c + H_OVERLAP] != 0 and not idle and late:
             break
         whole = I[o + S_PROMPT] + I[o + S_GEN]
-        shared = I[H_PREFIX] if I[e + E_CACHED] != 0 else 0
+        shared = I[c + H_PREFIX] if I[e + E_CACHED] != 0 else 0
         hit = shared if shared > I[o + S_HIT] else I[o + S_HIT]
         if I[o + S_KEPT] > 0:
-            own = shared + kept_blocks(I, e, s) * I[H_BLOCK]
+            own = shared + kept_blocks(I, e, s) * I[c + H_BLOCK]
             hit = own if own > hit else hit
         n = whole - hit
         if n > budget:
@@ -742,25 +763,26 @@ def admit_waiting(F, I, g, t, budget, idle):
         I[o + S_SEQ] = I[H_SEQ]
         if hit > 0:
             # blocks of its own history are taken again; those of the shared prefix once
-            take(I, e, blocks_for(I, hit) - shared // I[H_BLOCK])
+            take(I, e, blocks_for(I, c, hit) - shared // I[c + H_BLOCK])
             I[H_HITS] += hit
         if shared > 0:
             if I[e + E_REFS] == 0:
-                take(I, e, shared // I[H_BLOCK])
+                take(I, e, shared // I[c + H_BLOCK])
             hold_prefix(I, g, s)
         I[o + S_KEPT] = 0
         I[o + S_COMPUTED] = hit
         if I[H_BLAME] != 0:
             F[I[OF_BLAME] + s * NSB + FOUND] = hit
-        upto = prefill_holds(I, s, hit + n)
-        plan_prefill(I, g, s, n, blocks_for(I, upto) - blocks_for(I, hit))
+        upto = prefill_holds(I, c, s, hit + n)
+        plan_prefill(I, g, s, n, blocks_for(I, c, upto) - blocks_for(I, c, hit))
         budget -= n
 
 
 @compiled
 def stay_full(I, e):
     """SGLang does not look at the waiting again before the batch has shrunk (batch_is_full)."""
-    if I[H_KIND] == SGLANG:
+    c = I[e + E_CLASS]
+    if I[c + H_KIND] == SGLANG:
         I[e + E_FULL] = I[e + E_RUNNING]
 
 
@@ -775,23 +797,25 @@ def begin_step(F, I, g, t):
     when they are due and one can go on or start, and otherwise decodes alone.
     """
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
+    k = I[e + E_COST]
     x = I[OF_ENGINE] + g * NGF
     o0 = I[O_STREAM]
     idle = I[e + E_RUNNING] == 0
     preempted = False
-    mixes = I[H_MIXES] != 0
+    mixes = I[c + H_MIXES] != 0
     if idle:
         I[e + E_FULL] = 0
     asked = I[e + E_PARTIAL] >= 0 or I[e + E_WAITING] > 0
     if asked and not mixes and prompts_due(I, g):
-        preempted = plan_prompts(F, I, g, t, I[H_BUDGET], False, idle)
+        preempted = plan_prompts(F, I, g, t, I[c + H_BUDGET], False, idle)
     alone = I[e + E_FIRST_PREFILL] >= 0
     if I[e + E_DECODING] > 0 and not alone:
         preempted = take_decode_blocks(F, I, g, t) or preempted
     decodes = 0 if alone else I[e + E_DECODING]
     # the decodes may have sent streams back to the waiting
     if mixes and (I[e + E_PARTIAL] >= 0 or I[e + E_WAITING] > 0):
-        preempted = plan_prompts(F, I, g, t, I[H_BUDGET] - decodes, preempted, idle)
+        preempted = plan_prompts(F, I, g, t, I[c + H_BUDGET] - decodes, preempted, idle)
     I[e + E_GAUGE] = I[e + E_WAITING]  # num_requests_waiting is set once a step, after scheduling
     tokens = decodes
     kv = I[e + E_CONTEXT] + decodes if decodes > 0 else 0
@@ -810,7 +834,7 @@ def begin_step(F, I, g, t):
         encode = encode + F[I[OF_STREAM] + s * NSF + X_ENCODE]  # images, before their prompt
         F[I[OF_STREAM] + s * NSF + X_ENCODE] = 0.0
         s = I[o + S_BNEXT]
-    if I[H_KIND] >= SGLANG:
+    if I[c + H_KIND] >= SGLANG:
         note_step(F, I, g, decodes, prompts, preempted)
     if tokens == 0:
         if preempted:
@@ -824,13 +848,14 @@ def begin_step(F, I, g, t):
     if I[e + E_RUNNING] > I[H_MAX_BATCH]:
         I[H_MAX_BATCH] = I[e + E_RUNNING]
     streams = I[e + E_RUNNING] if mixes else decodes + prompts
-    gpu = gpu_seconds(F, compute_at(F, I, tokens), float(kv), pairs) + encode
-    host = host_seconds(F, float(streams), float(I[e + E_CHUNKS]))
+    cost = moved(F, k)  # type: ignore
+    gpu = gpu_seconds(cost, compute_at(F, I, c, tokens), float(kv), pairs) + encode
+    host = host_seconds(cost, float(streams), float(I[e + E_CHUNKS]))
     noise = 1.0
-    if I[H_NOISE] != 0:
+    if I[c + H_NOISE] != 0:
         key = hash_on(I[H_NOISE_HASH], g, I[e + E_STEPS])
-        noise = F[I[OF_NOISE] + table_index(key)]
-    full = step_seconds(F, gpu, host)
+        noise = F[I[c + OF_NOISE] + table_index(key)]
+    full = step_seconds(cost, gpu, host)
     seconds = full * noise
     if I[H_BLAME] != 0:
         step_begins(F, I, g, decodes, context, float(tokens - decodes), kv, full)
@@ -850,6 +875,7 @@ def note_step(F, I, g, decodes, prompts, preempted):
     """What a kind of engine remembers of a step: how long ago prompts were in (decode_first),
     whether the batch has shrunk and how much of the future to reserve (SGLang)."""
     e = I[O_ENGINE] + g * NEI
+    k = I[e + E_COST]
     x = I[OF_ENGINE] + g * NGF
     if prompts > 0:
         I[e + E_SINCE] = 0
@@ -858,9 +884,9 @@ def note_step(F, I, g, decodes, prompts, preempted):
         if I[e + E_RUNNING] < I[e + E_FULL]:
             I[e + E_FULL] = 0
         if not preempted:
-            F[x + G_RATIO] = next_ratio(F[x + G_RATIO], F[K_RATIO])
+            F[x + G_RATIO] = next_ratio(F[x + G_RATIO], F[k + K_RATIO])
     elif I[e + E_WAITING] == 0 and I[e + E_RUNNING] == 0:
-        F[x + G_RATIO] = F[K_RATIO]
+        F[x + G_RATIO] = F[k + K_RATIO]
 
 
 @compiled

@@ -5,7 +5,7 @@ Called only where H_BLAME is set; nothing here changes what happens.
 
 from voicesim.engine import blame
 from voicesim.engine.blame import *
-from voicesim.engine.kernel.jit import adopt, compiled
+from voicesim.engine.kernel.jit import adopt, compiled, moved
 from voicesim.engine.kernel.schedule import (
     codec_seconds,
     compute_at,
@@ -15,6 +15,8 @@ from voicesim.engine.kernel.schedule import (
 )
 from voicesim.engine.layout import (
     E_CHUNKS,
+    E_CLASS,
+    E_COST,
     E_RUNNING,
     E_STEPS,
     G_SOLO,
@@ -25,7 +27,6 @@ from voicesim.engine.layout import (
     K_CODEC_FLOOR,
     K_CODEC_PER_FRAME,
     K_CODEC_PER_ROW,
-    K_DELAY,
     NEI,
     NGF,
     NSF,
@@ -44,6 +45,7 @@ from voicesim.engine.layout import (
     S_PROMPT,
     S_SENT_TOK,
     S_UTT,
+    X_DELAY,
     X_READY_AT,
 )
 from voicesim.listener.player import PLAYING
@@ -64,17 +66,19 @@ def step_begins(F, I, g, decodes, context, prompts, kv, full):
     KV tokens that its decoding streams read, prompts its prompt tokens, kv all KV tokens read."""
     q = I[OF_SUMS] + g * NEB
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
+    cost = moved(F, I[e + E_COST])  # type: ignore
     alone = 0.0
     bare = 0.0
     if decodes > 0:
         one = context / decodes
         alone = step_seconds(
-            F, gpu_seconds(F, compute_at(F, I, 1), one, one), host_seconds(F, 1.0, 0.0)
+            cost, gpu_seconds(cost, compute_at(F, I, c, 1), one, one), host_seconds(cost, 1.0, 0.0)
         )
         bare = step_seconds(
-            F,
-            gpu_seconds(F, compute_at(F, I, decodes), context, context),
-            host_seconds(F, float(decodes), float(I[e + E_CHUNKS])),
+            cost,
+            gpu_seconds(cost, compute_at(F, I, c, decodes), context, context),
+            host_seconds(cost, float(decodes), float(I[e + E_CHUNKS])),
         )
     F[q + ALONE] = alone
     F[q + BARE] = bare if prompts > 0 else full
@@ -132,8 +136,12 @@ def joined(F, I, s, t):
     if I[o + S_GEN] == 1:
         n = I[o + S_PROMPT] - F[b + FOUND]
         pairs = n * (F[b + FOUND] + 0.5 * (n + 1.0))
-        gpu = gpu_seconds(F, compute_at(F, I, int(n)), float(I[o + S_PROMPT]), pairs)
-        F[b + WAITED] = (t - F[b + AWAY_SINCE]) - step_seconds(F, gpu, host_seconds(F, 1.0, 0.0))
+        e = I[O_ENGINE] + I[o + S_ENGINE] * NEI
+        cost = moved(F, I[e + E_COST])  # type: ignore
+        prompt = compute_at(F, I, I[e + E_CLASS], int(n))
+        gpu = gpu_seconds(cost, prompt, float(I[o + S_PROMPT]), pairs)
+        alone = step_seconds(cost, gpu, host_seconds(cost, 1.0, 0.0))
+        F[b + WAITED] = (t - F[b + AWAY_SINCE]) - alone
         for c in range(N_SUMS):
             F[b + OFF + c] = F[q + c]
     else:
@@ -167,9 +175,12 @@ def chunk_filled(F, I, s, t):
 def vocoded(F, I, s, t, new):
     """A chunk of ``new`` tokens leaves the codec: beyond a lone stream's batch it was held up."""
     sent = I[I[O_STREAM] + s * NSI + S_SENT_TOK]
-    frames = new + (I[H_CONTEXT] if I[H_CONTEXT] < sent else sent)
+    e = I[O_ENGINE] + I[I[O_STREAM] + s * NSI + S_ENGINE] * NEI
+    c = I[e + E_CLASS]
+    k = I[e + E_COST]
+    frames = new + (I[c + H_CONTEXT] if I[c + H_CONTEXT] < sent else sent)
     alone = codec_seconds(
-        F[K_CODEC_FLOOR], F[K_CODEC_PER_ROW], F[K_CODEC_PER_FRAME], 1.0, float(frames)
+        F[k + K_CODEC_FLOOR], F[k + K_CODEC_PER_ROW], F[k + K_CODEC_PER_FRAME], 1.0, float(frames)
     )
     waited = t - F[I[OF_STREAM] + s * NSF + X_READY_AT]
     F[I[OF_BLAME] + s * NSB + NOW + CODEC] += waited - alone
@@ -183,7 +194,7 @@ def arrived(F, I, s, index, t, arrive, lead, stall, started, heard):
     """Chunk ``index``, sent at t, is at the listener, ``lead`` seconds before the buffer was empty;
     it ended a stall (s, or 0) or began the playback (``started`` >= 0)."""
     b = I[OF_BLAME] + s * NSB
-    F[b + NOW + NETWORK] = arrive - (t + F[K_DELAY])
+    F[b + NOW + NETWORK] = arrive - (t + F[I[OF_STREAM] + s * NSF + X_DELAY])
     if heard and stall > F[K_AUDIBLE]:
         log_stall(F, I, s, index, arrive, stall)
     if index == 0 or stall > 0.0 or started >= 0.0:

@@ -38,12 +38,12 @@ def own_ends(I, s):
 
 
 @compiled
-def chunk_tokens(I, s, index, sent, tokens):
+def chunk_tokens(I, c, s, index, sent, tokens):
     """Decode steps in chunk ``index`` of stream s, of which ``sent`` tokens are out already."""
     if I[H_OWN_CHUNKS] != 0:
         return I[own_ends(I, s) + index] - sent
-    last = I[H_SCHED] - 1
-    size = I[I[O_SCHEDULE] + (index if index < last else last)]
+    last = I[c + H_SCHED] - 1
+    size = I[I[c + O_SCHEDULE] + (index if index < last else last)]
     left = tokens - sent
     return size if size < left else left
 
@@ -57,20 +57,22 @@ def note_end(I, s, index, due):
     """
     o = I[O_STREAM] + s * NSI
     e = I[O_ENGINE] + I[o + S_ENGINE] * NEI
+    c = I[e + E_CLASS]
     if index > 0:
         I[e + E_RAMP] += 1
-    last = I[H_SCHED] - 1
+    last = I[c + H_SCHED] - 1
     at = I[e + E_RAMP] if I[e + E_RAMP] < last else last
-    end = due + I[I[O_SCHEDULE] + at] + (I[H_PAD] if index == 0 else 0)
+    end = due + I[I[c + O_SCHEDULE] + at] + (I[H_PAD] if index == 0 else 0)
     I[own_ends(I, s) + index] = end if end < I[o + S_TOKENS] else I[o + S_TOKENS]
 
 
 @compiled
 def next_chunk(I, s, index, due):
     """The stream begins to fill chunk ``index`` after ``due`` tokens; returns its tokens."""
+    c = I[I[O_ENGINE] + I[I[O_STREAM] + s * NSI + S_ENGINE] * NEI + E_CLASS]
     if I[H_RAMP_CHUNKS] > 0:
         note_end(I, s, index, due)
-    return chunk_tokens(I, s, index, due, I[I[O_STREAM] + s * NSI + S_TOKENS])
+    return chunk_tokens(I, c, s, index, due, I[I[O_STREAM] + s * NSI + S_TOKENS])
 
 
 @compiled
@@ -148,15 +150,17 @@ def deliver(F, I, s, t, rows):
     o = I[O_STREAM] + s * NSI
     x = I[OF_STREAM] + s * NSF
     u = I[o + S_UTT]
+    g = I[o + S_ENGINE]
+    c = I[I[O_ENGINE] + g * NEI + E_CLASS]
+    k = I[I[O_ENGINE] + g * NEI + E_COST]
     index = I[o + S_SENT]
-    new = chunk_tokens(I, s, index, I[o + S_SENT_TOK], I[o + S_TOKENS])
-    if I[H_BLAME] != 0 and I[H_CODEC] != 0:
+    new = chunk_tokens(I, c, s, index, I[o + S_SENT_TOK], I[o + S_TOKENS])
+    if I[H_BLAME] != 0 and I[c + H_CODEC] != 0:
         vocoded(F, I, s, t, new)
     I[o + S_SENT] = index + 1
     I[o + S_SENT_TOK] += new
     last = I[o + S_SENT_TOK] == I[o + S_TOKENS]
-    audio = new * F[K_TOKEN_AUDIO]
-    g = I[o + S_ENGINE]
+    audio = new * F[k + K_TOKEN_AUDIO]
     eg = I[OF_ENGINE] + g * NGF
     F[eg + G_LAG] += LAG_WEIGHT * ((t - F[x + X_READY_AT]) - F[eg + G_LAG])
     if I[H_MESSAGES] != 0:
@@ -167,7 +171,7 @@ def deliver(F, I, s, t, rows):
         hand_over(F, I, s, t, new, last)
         return
     jitter = F[I[OF_JITTER] + table_index(hash_on(I[H_JITTER_HASH], u, index))]
-    arrive = t + (F[K_DELAY] + jitter)
+    arrive = t + (F[x + X_DELAY] + jitter)
     if index == 0:
         F[x + X_FIRST] = arrive
     else:
@@ -242,7 +246,7 @@ def chunk_ready(F, I, s, t):
     o = I[O_STREAM] + s * NSI
     x = I[OF_STREAM] + s * NSF
     I[o + S_READY] += 1
-    if I[H_CODEC] == 0:
+    if I[I[I[O_ENGINE] + I[o + S_ENGINE] * NEI + E_CLASS] + H_CODEC] == 0:
         F[x + X_READY_AT] = t
         if I[H_BLAME] != 0:
             chunk_filled(F, I, s, t)
@@ -270,12 +274,13 @@ def fill_window(I, e):
 
     Returns how many queued streams are active.
     """
+    c = I[e + E_CLASS]
     o0 = I[O_STREAM]
     s = I[e + E_Q_HEAD]
     eligible = 0
     while s >= 0:
         o = o0 + s * NSI
-        if I[o + S_ACTIVE] == 0 and I[e + E_ACTIVE] < I[H_WINDOW]:
+        if I[o + S_ACTIVE] == 0 and I[e + E_ACTIVE] < I[c + H_WINDOW]:
             I[o + S_ACTIVE] = 1
             I[e + E_ACTIVE] += 1
         eligible += I[o + S_ACTIVE]
@@ -286,11 +291,12 @@ def fill_window(I, e):
 @compiled
 def pick(F, I, e):
     """The next stream to vocode under the queue policy."""
+    c = I[e + E_CLASS]
     o0 = I[O_STREAM]
     s = I[e + E_Q_HEAD]
-    if I[H_QUEUE] == FIFO:
+    if I[c + H_QUEUE] == FIFO:
         return s
-    if I[H_QUEUE] == WINDOW:
+    if I[c + H_QUEUE] == WINDOW:
         while I[o0 + s * NSI + S_ACTIVE] == 0:
             s = I[o0 + s * NSI + S_QNEXT]
         return s
@@ -311,25 +317,29 @@ def pick(F, I, e):
 def dispatch(F, I, g, t, timer_fired):
     """Start batches while a worker is idle and the gather window allows."""
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
+    k = I[e + E_COST]
     x = I[OF_ENGINE] + g * NGF
-    while I[e + E_BUSY] < I[H_WORKERS]:
+    while I[e + E_BUSY] < I[c + H_CALLS]:
         eligible = I[e + E_QUEUED]
-        if eligible > 0 and I[H_QUEUE] == WINDOW:
+        if eligible > 0 and I[c + H_QUEUE] == WINDOW:
             eligible = fill_window(I, e)
         if eligible == 0:
             break
-        if F[K_GATHER] > 0.0 and eligible < I[H_CAP] and not timer_fired:
+        if F[k + K_GATHER] > 0.0 and eligible < I[c + H_ROWS] and not timer_fired:
             if F[x + G_GATHER] > 1e300:
-                F[x + G_GATHER] = t + F[K_GATHER]
+                F[x + G_GATHER] = t + F[k + K_GATHER]
             break
         timer_fired = False
         F[x + G_GATHER] = 1e301
-        start_batch(F, I, g, t, eligible if eligible < I[H_CAP] else I[H_CAP])
+        start_batch(F, I, g, t, eligible if eligible < I[c + H_ROWS] else I[c + H_ROWS])
 
 
 @compiled
 def start_batch(F, I, g, t, rows):
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
+    k = I[e + E_COST]
     o0 = I[O_STREAM]
     w = g * I[H_WORKERS]
     while I[I[O_WORKER] + w * NWI + W_ROWS] > 0:
@@ -342,8 +352,8 @@ def start_batch(F, I, g, t, rows):
         I[e + E_QUEUED] -= 1
         I[o + S_INQ] = 2
         sent = I[o + S_SENT_TOK]
-        new = chunk_tokens(I, s, I[o + S_SENT], sent, I[o + S_TOKENS])
-        frames += new + (I[H_CONTEXT] if I[H_CONTEXT] < sent else sent)
+        new = chunk_tokens(I, c, s, I[o + S_SENT], sent, I[o + S_TOKENS])
+        frames += new + (I[c + H_CONTEXT] if I[c + H_CONTEXT] < sent else sent)
         if I[o + S_ACTIVE] != 0 and sent + new == I[o + S_TOKENS]:
             I[o + S_ACTIVE] = 0
             I[e + E_ACTIVE] -= 1
@@ -351,8 +361,9 @@ def start_batch(F, I, g, t, rows):
     I[I[O_WORKER] + w * NWI + W_ROWS] = rows
     v = I[OF_WORKER] + w * NVF
     F[v + V_REM] = codec_seconds(
-        F[K_CODEC_FLOOR], F[K_CODEC_PER_ROW], F[K_CODEC_PER_FRAME], float(rows), float(frames)
-    )
+        F[k + K_CODEC_FLOOR], F[k + K_CODEC_PER_ROW], F[k + K_CODEC_PER_FRAME],
+        float(rows), float(frames),
+    )  # fmt: skip
     F[v + V_SINCE] = t
     F[v + V_START] = t
     F[v + V_SLOW] = 1.0
@@ -369,17 +380,19 @@ def reshare(F, I, g, t):
     step running beside stretches them by codec_slowdown, and is stretched by decode_slowdown.
     """
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
+    k = I[e + E_COST]
     x = I[OF_ENGINE] + g * NGF
     busy = I[e + E_BUSY]
-    shared = I[H_SHARED] != 0
+    shared = I[c + H_SHARED] != 0
     if I[e + E_STEPPING] != 0:
-        slow = F[K_DECODE_SLOW] if shared and busy > 0 else 1.0
+        slow = F[k + K_DECODE_SLOW] if shared and busy > 0 else 1.0
         if slow != F[x + G_SLOW]:
             F[x + G_REM] = F[x + G_REM] - (t - F[x + G_SINCE]) / F[x + G_SLOW]
             F[x + G_SINCE] = t
             F[x + G_SLOW] = slow
             F[x + G_END] = t + F[x + G_REM] * slow
-    slow = busy * (F[K_CODEC_SLOW] if shared and I[e + E_STEPPING] != 0 else 1.0)
+    slow = busy * (F[k + K_CODEC_SLOW] if shared and I[e + E_STEPPING] != 0 else 1.0)
     workers = I[H_WORKERS]
     for w in range(g * workers, (g + 1) * workers):
         if I[I[O_WORKER] + w * NWI + W_ROWS] > 0:

@@ -113,7 +113,9 @@ def bits_of(typingctx, number):
 
 
 @intrinsic
-def _moved(typingctx, pointer, n):
+def moved(typingctx, pointer, n):
+    """The pointer, ``n`` entries on."""
+
     def codegen(context, builder, signature, args):
         return builder.gep(args[0], [args[1]])
 
@@ -123,4 +125,4 @@ def _moved(typingctx, pointer, n):
 @numba.njit(error_model="numpy")
 def window(pointer, start, n):
     """``n`` entries from ``start`` on, as an array."""
-    return numba.carray(_moved(pointer, start), (n,))  # type: ignore[call-arg]
+    return numba.carray(moved(pointer, start), (n,))  # type: ignore[call-arg]

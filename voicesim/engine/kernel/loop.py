@@ -17,6 +17,7 @@ from voicesim.engine.kernel.session import (
     move_up,
     patience_ends,
     replica_has_slack,
+    spill,
     start_utterance,
     touch,
 )
@@ -131,7 +132,11 @@ def set_open(floats, ints, g, is_open):
     """Let replica g take new streams, or not; reopened, it takes from the gateway's queue."""
     F = float_pointer(floats)
     I = int_pointer(ints)
+    pool = I[I[O_ENGINE] + g * NEI + E_POOL]
+    I[I[O_OPENED] + pool] += is_open - I[I[O_OPEN] + g]
     I[I[O_OPEN] + g] = is_open
+    if I[H_FLEET] != 0:
+        spill(F, I, pool)
     move_up(F, I, g, F[K_NOW])
 
 

@@ -1,7 +1,7 @@
 """What the next step of an engine costs (the arithmetic lives in engine/cost.py)."""
 
 from voicesim.engine import cost
-from voicesim.engine.kernel.jit import adopt, compiled
+from voicesim.engine.kernel.jit import adopt, compiled, moved
 from voicesim.engine.layout import H_MAXTOK, OF_COMPUTE
 
 combine = adopt(cost.combine)
@@ -12,14 +12,15 @@ gpu_seconds = adopt(cost.gpu_seconds, combine=combine)
 
 
 @compiled
-def compute_at(F, I, tokens):
+def compute_at(F, I, c, tokens):
     """Compute seconds of a step of that many tokens; the table ends at the token budget."""
-    last = I[H_MAXTOK]
-    return F[I[OF_COMPUTE] + (tokens if tokens < last else last)]
+    last = I[c + H_MAXTOK]
+    return F[I[c + OF_COMPUTE] + (tokens if tokens < last else last)]
 
 
 @compiled
-def predicted_step(F, I, tokens, streams, kv):
+def predicted_step(F, I, c, k, tokens, streams, kv):
     """Seconds of a step without noise, as an admission policy would predict it."""
-    gpu = gpu_seconds(F, compute_at(F, I, tokens), float(kv), float(kv))
-    return step_seconds(F, gpu, host_seconds(F, float(streams), 0.0))
+    cost = moved(F, k)  # type: ignore
+    gpu = gpu_seconds(cost, compute_at(F, I, c, tokens), float(kv), float(kv))
+    return step_seconds(cost, gpu, host_seconds(cost, float(streams), 0.0))

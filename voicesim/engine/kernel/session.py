@@ -14,11 +14,13 @@ from voicesim.workload import rng
 heard_by = adopt(player.heard_by)
 round_robin = adopt(routing.round_robin)
 least_streams = adopt(routing.least_streams)
+pool_for = adopt(routing.pool_for)
 power_of_two = adopt(routing.power_of_two, round_robin=round_robin)
 cap = adopt(admission.cap)
 cap_queue = adopt(admission.cap_queue)
 place_with_room = adopt(admission.place_with_room, least_streams=least_streams)
 slack_of = adopt(admission.slack_of)
+still_takes = adopt(routing.still_takes)
 must_fit = adopt(kinds.must_fit)
 hash_key = adopt(rng.hash_key, hash_on=adopt(rng.hash_on))
 to_unit = adopt(rng.to_unit)
@@ -146,11 +148,29 @@ def free_row(I, s):
 
 @compiled
 def count_live(F, I, g, t, change):
+    """A stream more or fewer at replica g."""
     x = I[OF_ENGINE] + g * NGF
     live = I[O_LIVE] + g
     F[x + G_LIVE_AREA] += I[live] * (t - F[x + G_LIVE_SINCE])
     F[x + G_LIVE_SINCE] = t
     I[live] += change
+    if I[H_FLEET] != 0:
+        pool = I[I[O_ENGINE] + g * NEI + E_POOL]
+        I[I[O_POOL_LIVE] + pool] += change
+        spill(F, I, pool)
+
+
+@compiled
+def spill(F, I, pool):
+    """A pool that fills up sends callers elsewhere, until it has emptied (hysteresis)."""
+    k = 0 if pool == 0 else I[OF_POOLS] + pool * N_FLOAT_HEADER
+    if F[k + K_SPILL_AT] > 1e300:
+        return
+    places = float(I[I[O_OPENED] + pool] * I[pool_header(I, pool) + H_LIMIT])
+    takes = I[O_TAKES] + pool
+    I[takes] = still_takes(
+        I[takes], float(I[I[O_POOL_LIVE] + pool]), places, F[k + K_SPILL_AT], F[k + K_SPILL_BACK]
+    )
 
 
 @compiled
@@ -164,13 +184,23 @@ def leave_engine(F, I, g, t):
 def move_up(F, I, g, t):
     """The gateway's queue fills the free places of replica g (cap_queue)."""
     e = I[O_ENGINE] + g * NEI
-    while I[H_GQ_HEAD] >= 0 and I[I[O_LIVE] + g] < I[H_LIMIT] and I[I[O_OPEN] + g] != 0:
-        if I[e + E_WAITING] >= I[H_MAXWAIT]:
+    c = I[e + E_CLASS]
+    while I[I[O_LIVE] + g] < I[c + H_LIMIT] and I[I[O_OPEN] + g] != 0:
+        s = next_in_line(I, I[e + E_POOL])
+        if s < 0 or I[e + E_WAITING] >= I[c + H_MAXWAIT]:
             break
-        head = I[H_GQ_HEAD]
-        remove(I, H_GQ_HEAD, H_GQ_TAIL, S_NEXT, S_PREV, head)
+        remove(I, H_GQ_HEAD, H_GQ_TAIL, S_NEXT, S_PREV, s)
         I[H_GQ] -= 1
-        submit(F, I, head, g, t)
+        submit(F, I, s, g, t)
+
+
+@compiled
+def next_in_line(I, pool):
+    """The first at the gateway that the pool serves; -1 if nobody waits for it."""
+    s = I[H_GQ_HEAD]
+    while I[H_FLEET] != 0 and s >= 0 and not may_go_to(I, s, pool):
+        s = I[I[O_STREAM] + s * NSI + S_NEXT]
+    return s
 
 
 @compiled
@@ -184,6 +214,10 @@ def submit(F, I, s, g, t):
     I[o + S_STATE] = WAITING
     F[x + X_ADMIT] = t
     F[x + X_ENQUEUED] = t
+    F[x + X_DELAY] = F[I[e + E_COST] + K_DELAY]
+    if I[H_FLEET] != 0:
+        row = I[I[O_UTT] + I[o + S_UTT] * NUI + U_ROW]
+        F[x + X_DELAY] += F[I[OF_DELAYS] + row * I[H_POOLS] + I[e + E_POOL]]
     if I[H_BLAME] != 0:
         submitted(F, I, s, t)
         if I[H_TRACE] != 0:
@@ -253,6 +287,8 @@ def replica_has_slack(F, I, s, g, t):
     Its step must not be longer than the audio of a token, or all would fall behind for good.
     """
     e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
+    k = I[e + E_COST]
     x = I[OF_ENGINE] + g * NGF
     o0 = I[O_STREAM]
     pending = I[o0 + s * NSI + S_PROMPT]
@@ -267,17 +303,17 @@ def replica_has_slack(F, I, s, g, t):
         pending += I[o + S_PROMPT] + I[o + S_GEN] - I[o + S_COMPUTED]
         entering += 1
         r = I[o + S_PREV]
-    hits = (1 + I[e + E_WAITING]) * I[H_PREFIX] if I[e + E_CACHED] != 0 else 0
+    hits = (1 + I[e + E_WAITING]) * I[c + H_PREFIX] if I[e + E_CACHED] != 0 else 0
     n = I[e + E_DECODING] + entering
     kv = I[e + E_CONTEXT] + pending + n
     pending -= hits
-    step = predicted_step(F, I, n, n, kv)
-    room = I[H_BUDGET] - n if I[H_BUDGET] > n else 1
+    step = predicted_step(F, I, c, k, n, n, kv)
+    room = I[c + H_BUDGET] - n if I[c + H_BUDGET] > n else 1
     rounds = pending // room
-    joining = rounds * predicted_step(F, I, n + room, n, kv)
-    joining = joining + predicted_step(F, I, n + pending - rounds * room, n, kv)
+    joining = rounds * predicted_step(F, I, c, k, n + room, n, kv)
+    joining = joining + predicted_step(F, I, c, k, n + pending - rounds * room, n, kv)
     step = step * F[x + G_STRETCH]
-    if n > 1 and step > F[K_TOKEN_AUDIO]:
+    if n > 1 and step > F[k + K_TOKEN_AUDIO]:
         return False
     lag = F[x + G_LAG]
     r = I[e + E_Q_HEAD]
@@ -331,14 +367,42 @@ def keeps_lead(F, I, s, t, missing, step, lag):
 
 
 @compiled
+def choose_pool(I, F, s):
+    """The pool of a fleet that the stream goes to; -1: nobody takes it."""
+    n = I[H_POOLS]
+    u = I[I[O_STREAM] + s * NSI + S_UTT]
+    row = I[I[O_UTT] + u * NUI + U_ROW]
+    return pool_for(
+        window(I, I[O_PREFS] + row * n, n), window(I, I[O_TIERS] + row * n, n),
+        window(F, I[OF_WEIGHTS], n), window(I, I[O_TAKES], n), window(I, I[O_OPENED], n),
+        uniform(I, P_POOL, I[I[O_UTT] + u * NUI + U_SESSION], 0),
+    )  # fmt: skip
+
+
+@compiled
+def pool_header(I, pool):
+    """Where the pool's header is; the first pool's is the arena's."""
+    return 0 if pool == 0 else I[O_POOLS] + pool * N_INT_HEADER
+
+
+@compiled
 def decide(F, I, s, t):
     """The compiled policies: (action, replica)."""
-    n = I[H_ENGINES]
-    live = window(I, I[O_LIVE], n)
-    open_ = window(I, I[O_OPEN], n)
+    kind = I[H_ADMIT]
+    p = 0
+    if I[H_FLEET] != 0:
+        p = choose_pool(I, F, s)
+    queued = waiting_for(I, p)
+    if p < 0:  # nothing is open
+        return (QUEUE if kind == CAP_QUEUE and queued < I[H_MAXQ] else REFUSE), 0
+    c = pool_header(I, p)
+    first = I[c + H_FIRST]
+    n = I[c + H_COUNT]
+    live = window(I, I[O_LIVE] + first, n)
+    open_ = window(I, I[O_OPEN] + first, n)
     o = I[O_STREAM] + s * NSI
-    turn = I[H_TURN]
-    I[H_TURN] = turn + 1
+    turn = I[c + H_TURN]
+    I[c + H_TURN] = turn + 1
     if I[H_ROUTE] == LEAST_STREAMS:
         g = least_streams(live, open_)
     elif I[H_ROUTE] == ROUND_ROBIN:
@@ -349,26 +413,57 @@ def decide(F, I, s, t):
         g = power_of_two(
             live, open_, uniform(I, P_ROUTE, u, 2 * a), uniform(I, P_ROUTE, u, 2 * a + 1)
         )
-    kind = I[H_ADMIT]
     if g < 0:  # nothing is open
-        return (QUEUE if kind == CAP_QUEUE and I[H_GQ] < I[H_MAXQ] else REFUSE), 0
+        return (QUEUE if kind == CAP_QUEUE and queued < I[H_MAXQ] else REFUSE), 0
     if kind == CAP:
-        return cap(live[g], I[H_LIMIT]), g
+        return cap(live[g], I[c + H_LIMIT]), first + g
     if kind == CAP_QUEUE:
-        g = place_with_room(live, open_, g, I[H_LIMIT])
-        return cap_queue(live[g], I[H_LIMIT], I[H_GQ], I[H_MAXQ]), g
-    if kind == SLACK and not replica_has_slack(F, I, s, g, t):
-        return REFUSE, g
-    return ADMIT, g
+        g = place_with_room(live, open_, g, I[c + H_LIMIT])
+        return cap_queue(live[g], I[c + H_LIMIT], queued, I[H_MAXQ]), first + g
+    if kind == SLACK and not replica_has_slack(F, I, s, first + g, t):
+        return REFUSE, first + g
+    return ADMIT, first + g
+
+
+@compiled
+def may_go_to(I, s, pool):
+    """Is the pool one of those that serve the stream?"""
+    row = I[I[O_UTT] + I[I[O_STREAM] + s * NSI + S_UTT] * NUI + U_ROW]
+    n = I[H_POOLS]
+    for i in range(I[O_PREFS] + row * n, I[O_PREFS] + (row + 1) * n):  # noqa: SIM110
+        if I[i] == pool:
+            return True
+    return False
+
+
+@compiled
+def waiting_for(I, pool):
+    """Streams in the gateway's queue that the pool could take; -1: all."""
+    if I[H_FLEET] == 0 or pool < 0:
+        return I[H_GQ]
+    count = 0
+    s = I[H_GQ_HEAD]
+    while s >= 0:
+        if may_go_to(I, s, pool):
+            count += 1
+        s = I[I[O_STREAM] + s * NSI + S_NEXT]
+    return count
 
 
 @compiled
 def can_fit(I, s):
-    """False when the KV cache could never hold the whole stream."""
+    """False when the KV cache of a pool that serves it could never hold the whole stream."""
     o = I[O_STREAM] + s * NSI
-    block = I[H_BLOCK]
-    tokens = must_fit(I[H_KIND], I[o + S_PROMPT], I[o + S_TOKENS], I[H_MAXNEW], I[H_OVERLAP] != 0)
-    return (tokens + block - 1) // block <= I[H_BLOCKS]
+    prompt = I[o + S_PROMPT]
+    tokens = I[o + S_TOKENS]
+    for p in range(I[H_POOLS]):
+        c = pool_header(I, p)
+        if I[H_FLEET] != 0 and not may_go_to(I, s, p):
+            continue
+        held = must_fit(I[c + H_KIND], prompt, tokens, I[c + H_MAXNEW], I[c + H_OVERLAP] != 0)
+        if (held + I[c + H_BLOCK] - 1) // I[c + H_BLOCK] > I[c + H_BLOCKS]:
+            return False
+    return True
 
 
 @compiled
@@ -382,7 +477,8 @@ def fail(F, I, s, t):
 
 @compiled
 def apply_decision(F, I, s, t, action, g):
-    if action == ADMIT and I[I[O_ENGINE] + g * NEI + E_WAITING] >= I[H_MAXWAIT]:
+    c = I[I[O_ENGINE] + g * NEI + E_CLASS]
+    if action == ADMIT and I[I[O_ENGINE] + g * NEI + E_WAITING] >= I[c + H_MAXWAIT]:
         refuse(F, I, s, t)  # by the engine itself (SGLang's max_queued_requests)
     elif action == ADMIT:
         submit(F, I, s, g, t)
@@ -397,6 +493,15 @@ def apply_decision(F, I, s, t, action, g):
             push_timer(F, I, F[x + X_DEADLINE], T_DEADLINE, I[o + S_UTT])
     else:
         refuse(F, I, s, t)
+
+
+@compiled
+def home(I, u):
+    """Float header of the pool that the caller would rather go to."""
+    if I[H_FLEET] == 0:
+        return 0
+    pool = I[I[O_PREFS] + I[I[O_UTT] + u * NUI + U_ROW] * I[H_POOLS]]
+    return 0 if pool == 0 else I[OF_POOLS] + pool * N_FLOAT_HEADER
 
 
 @compiled
@@ -420,7 +525,7 @@ def refuse(F, I, s, t):
         trace.note(F, I, trace.REFUSED, u, -1, (0, 0, 0, 0), t, t, 0.0, 0.0)
     write_result(F, I, s, REFUSED, t)
     if I[H_STANDBY] != 0:
-        next_utterance(F, I, u, t + I[o + S_TOKENS] * F[K_TOKEN_AUDIO])
+        next_utterance(F, I, u, t + I[o + S_TOKENS] * F[home(I, u) + K_TOKEN_AUDIO])
     elif I[H_CLOSED] != 0:
         next_utterance(F, I, u, t)
     else:

@@ -24,8 +24,9 @@ from voicesim.workload.rng import hash_key_py, table_index_py
 class Engine:
     """Replica ``number`` of the pool, with its codec stage on the same GPU or beside it."""
 
-    def __init__(self, world: Any, number: int):
-        self.world, self.spec, self.env, self.number = world, world.spec, world.env, number
+    def __init__(self, world: Any, number: int, group: Any):
+        self.world, self.group, self.env, self.number = world, group, world.env, number
+        self.spec = group.spec
         self.running: list[Stream] = []  # in order of admission
         self.waiting: deque[Stream] = deque()
         self.free_blocks = self.spec.blocks

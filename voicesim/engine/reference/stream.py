@@ -26,6 +26,7 @@ class Stream:
     aborted: bool = False
     engine: Any = None
     admitted: float = -1.0
+    delay: float = 0.0  # on the way to the listener, without jitter
     deadline: float = 0.0
     # at the engine
     generated: int = 0

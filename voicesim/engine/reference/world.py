@@ -25,6 +25,32 @@ from voicesim.workload.rng import hash_key_py, table_index_py, to_unit_py
 from voicesim.workload.tape import Tape
 
 
+class Group:
+    """A pool of a fleet: a stretch of the engines, and whether it takes callers."""
+
+    def __init__(self, spec: PoolSpec, all_engines: list[Engine]):
+        self.spec, self.weight, self.takes, self.turn = spec, spec.weight, 1, 0
+        self.first, self._all = 0, all_engines
+
+    @property
+    def engines(self) -> list[Engine]:
+        """Its replicas."""
+        return self._all[self.first : self.first + self.spec.engines]
+
+    @property
+    def opened(self) -> int:
+        """Open replicas."""
+        return sum(e.open for e in self.engines)
+
+    def spill(self) -> None:
+        """It sends callers elsewhere when it fills up, until it has emptied (hysteresis)."""
+        spec = self.spec
+        if spec.spill_at < INF:
+            live, places = sum(e.live for e in self.engines), self.opened * spec.limit
+            args = float(live), float(places), spec.spill_at, spec.spill_back
+            self.takes = routing.still_takes(self.takes, *args)
+
+
 class World:
     """Everything of one reference run."""
 
@@ -47,11 +73,15 @@ class World:
         self.live: dict[int, Stream] = {}
         self.generated: dict[int, int] = {}
         self.gateway: deque[Stream] = deque()
-        self.turn = 0
         self.asked_at, self.at_once = -1.0, 0
         self.asking: Stream | None = None
         self.next_utterance = tape.callers
-        self.engines = [Engine(self, g) for g in range(spec.engines)]
+        self.engines: list[Engine] = []
+        self.pools = [Group(p, self.engines) for p in spec.pools]
+        for group in self.pools:
+            group.first = len(self.engines)
+            for _ in range(group.spec.engines):
+                self.engines.append(Engine(self, len(self.engines), group))
         self.env.process(self.sampler())
         for k in range(len(tape.arrival)):
             self.env.process(self.session(k))
@@ -104,7 +134,7 @@ class World:
         self.request(stream)
         outcome, t = yield stream.settled
         if outcome == at.REFUSED and self.spec.standby:
-            return t + stream.tokens * self.spec.token_audio
+            return t + stream.tokens * self.serving(stream)[0].spec.token_audio
         if outcome in (at.REFUSED, at.ABANDONED):
             return t if self.tape.closed else None
         return t
@@ -143,16 +173,52 @@ class World:
             self.refuse(stream)
 
     def can_fit(self, stream: Stream) -> bool:
-        """Could the KV cache ever hold the whole stream?"""
-        spec = self.spec
-        tokens = must_fit(spec.kind, stream.prompt, stream.tokens, spec.max_new, spec.overlap)
-        return -(-tokens // self.spec.block_size) <= self.spec.blocks
+        """Could the KV cache of every pool that serves it ever hold the whole stream?"""
+        for spec in (group.spec for group in self.serving(stream)):
+            tokens = must_fit(spec.kind, stream.prompt, stream.tokens, spec.max_new, spec.overlap)
+            if -(-tokens // spec.block_size) > spec.blocks:
+                return False
+        return True
+
+    def row(self, stream: Stream) -> int:
+        """The kind of caller that it is of."""
+        return 0 if self.tape.row is None else int(self.tape.row[stream.utterance])
+
+    def serving(self, stream: Stream) -> list["Group"]:
+        """The pools that serve it, in order of preference."""
+        if self.spec.routes is None:
+            return self.pools
+        return [self.pools[p] for p in self.spec.routes.prefs[self.row(stream)] if p >= 0]
+
+    def choose_pool(self, stream: Stream) -> int:
+        """The pool of a fleet that the stream goes to; -1: nobody takes it."""
+        routes = self.spec.routes
+        if routes is None:
+            return 0
+        row = self.row(stream)
+        return routing.pool_for(
+            routes.prefs[row], routes.tiers[row], [g.weight for g in self.pools],
+            [g.takes for g in self.pools], [g.opened for g in self.pools],
+            self.uniform(at.P_POOL, stream.session, 0),
+        )  # fmt: skip
+
+    def waiting_for(self, group: "Group") -> list[Stream]:
+        """Streams in the gateway's queue that the pool could take."""
+        return [s for s in self.gateway if group in self.serving(s)]
 
     def built_in(self, stream: Stream) -> tuple[int, int]:
         spec = self.spec
-        live = [e.live for e in self.engines]
-        open_ = [int(e.open) for e in self.engines]
-        turn, self.turn = self.turn, self.turn + 1
+        p = self.choose_pool(stream)
+        may_queue = spec.admission == admission.CAP_QUEUE
+        if p < 0:
+            return (QUEUE if may_queue and len(self.gateway) < spec.max_queued else REFUSE), 0
+        group = self.pools[p]
+        queued = len(self.waiting_for(group)) if may_queue else 0
+        may_queue = may_queue and queued < spec.max_queued
+        first, limit = group.first, group.spec.limit
+        live = [e.live for e in group.engines]
+        open_ = [int(e.open) for e in group.engines]
+        turn, group.turn = group.turn, group.turn + 1
         if spec.routing == routing.LEAST_STREAMS:
             g = routing.least_streams(live, open_)
         elif spec.routing == routing.ROUND_ROBIN:
@@ -162,14 +228,13 @@ class World:
             u1, u2 = (self.uniform(at.P_ROUTE, u, 2 * a + i) for i in (0, 1))
             g = routing.power_of_two(live, open_, u1, u2)
         if g < 0:  # nothing is open
-            may_queue = spec.admission == admission.CAP_QUEUE
-            may_queue = may_queue and len(self.gateway) < spec.max_queued
             return (QUEUE if may_queue else REFUSE), 0
         if spec.admission == admission.CAP:
-            return admission.cap(live[g], spec.limit), g
+            return admission.cap(live[g], limit), first + g
         if spec.admission == admission.CAP_QUEUE:
-            g = admission.place_with_room(live, open_, g, spec.limit)
-            return admission.cap_queue(live[g], spec.limit, len(self.gateway), spec.max_queued), g
+            g = admission.place_with_room(live, open_, g, limit)
+            return admission.cap_queue(live[g], limit, queued, spec.max_queued), first + g
+        g = first + g
         if spec.admission == admission.SLACK and not self.has_slack(stream, self.engines[g]):
             return REFUSE, g
         return ADMIT, g
@@ -186,12 +251,12 @@ class World:
         if engine.prefix_cached:
             pending -= (1 + len(engine.waiting)) * engine.prefix
         step = engine.predicted_step(n, n, kv)
-        room = max(self.spec.budget - n, 1)
+        room = max(engine.spec.budget - n, 1)
         rounds, rest = divmod(pending, room)
         joining = rounds * engine.predicted_step(n + room, n, kv)
         joining = joining + engine.predicted_step(n + rest, n, kv)
         step = step * engine.stretch
-        if n > 1 and step > self.spec.token_audio:
+        if n > 1 and step > engine.spec.token_audio:
             return False
         lag = engine.codec.lag
         queue = engine.codec.queue
@@ -211,6 +276,10 @@ class World:
 
     def admit(self, stream: Stream, engine: Engine) -> None:
         self.count_live(engine, 1)
+        stream.delay = engine.spec.delay
+        if self.spec.routes is not None:
+            further = self.spec.routes.delay[self.row(stream), self.pools.index(engine.group)]
+            stream.delay += float(further)
         engine.submit(stream)
 
     def refuse(self, stream: Stream) -> None:
@@ -291,15 +360,20 @@ class World:
 
     def move_up(self, engine: Engine) -> None:
         """The gateway's queue fills the free places of a replica (cap_queue)."""
-        room = self.spec.limit
-        while self.gateway and engine.live < room and engine.open and not engine.queue_full:
-            self.admit(self.gateway.popleft(), engine)
+        room = engine.spec.limit
+        while engine.live < room and engine.open and not engine.queue_full:
+            stream = next((s for s in self.gateway if engine.group in self.serving(s)), None)
+            if stream is None:
+                break
+            self.gateway.remove(stream)
+            self.admit(stream, engine)
 
     def count_live(self, engine: Engine, change: int) -> None:
         now = self.env.now
         engine.live_area += engine.live * (now - engine.live_since)
         engine.live_since = now
         engine.live += change
+        engine.group.spill()
 
     # --- the network and the listener ---------------------------------------------------------
 
@@ -309,9 +383,9 @@ class World:
         stream.sent += 1
         stream.sent_tokens += new
         last = stream.fully_sent
-        audio = new * spec.token_audio
+        audio = new * stream.engine.spec.token_audio
         key = hash_key_py(spec.seed, at.P_NETWORK, stream.utterance, index)
-        arrive = self.env.now + (spec.delay + float(spec.jitter[table_index_py(key)]))
+        arrive = self.env.now + (stream.delay + float(spec.jitter[table_index_py(key)]))
         if index == 0:
             stream.first_arrival = arrive
         else:
@@ -386,7 +460,7 @@ class World:
     def blame(self, stream: Stream, index: int, arrive: float, stall: float) -> None:
         """Note what the chunk has waited for; an audible stall goes into the log."""
         waits = stream.waits
-        waits.now[NETWORK] = arrive - (self.env.now + self.spec.delay)
+        waits.now[NETWORK] = arrive - (self.env.now + stream.delay)
         if stall > self.spec.audible:
             who = (stream.utterance, index, -1, 0, stream.engine.number)
             row = stall_row(
@@ -467,6 +541,7 @@ class World:
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain)."""
         self.engines[replica].open = is_open
+        self.engines[replica].group.spill()
         self.move_up(self.engines[replica])
 
     def record(self) -> RunRecord:
