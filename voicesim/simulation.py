@@ -3,7 +3,7 @@
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 from scipy.stats import gamma
 
 from voicesim.catalogue import MODELS, WITH_MEMORY
+from voicesim.cluster.controllers import controllers
+from voicesim.cluster.log import Log
 from voicesim.engine.cost import OVERLAP
 from voicesim.engine.gauges import Gauges
 from voicesim.engine.kinds import ENGINES
@@ -32,7 +34,8 @@ class ModelError(ValueError):
 
 @dataclass
 class Run:
-    """One finished run: what was simulated, and what it left; gauges: None if nobody watched."""
+    """One finished run: what was simulated, and what it left; gauges: None if nobody watched; log:
+    what its controllers did."""
 
     scenario: Scenario
     profile: Profile
@@ -40,6 +43,7 @@ class Run:
     tape: Tape
     record: RunRecord
     gauges: Gauges | None = None
+    log: Log = field(default_factory=Log)
 
 
 def simulate(
@@ -75,6 +79,8 @@ def simulate(
         tape = tape.only(callers_of(scenario, replication, tape.sessions))
     decide = python_policies(scenario, spec)
     gauges = Gauges(spec) if watch or scenario.alarms else None
+    log = Log()
+    processes = (*processes, *controllers(scenario, spec, log))
     if gauges is not None:
         processes = (*processes, gauges.watch)
     if engine == "reference":
@@ -93,7 +99,7 @@ def simulate(
             env.process(process(env, pool))
         env.run(until=env.at(spec.end))
         record, tape = record_of(pool), pool.tape
-    return Run(scenario, profile, spec, tape, record, gauges)
+    return Run(scenario, profile, spec, tape, record, gauges, log)
 
 
 def callers_of(scenario: Scenario, replication: int, sessions: int) -> np.ndarray:

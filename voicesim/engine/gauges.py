@@ -20,7 +20,7 @@ class Gauges:
 
     def __init__(self, spec: PoolSpec):
         self.spec = spec
-        shape = (spec.bins, spec.engines)
+        shape = (spec.bins, spec.replicas)
         self.running, self.waiting = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self.kv = np.zeros(shape)
         self.preemptions = np.zeros(spec.bins, np.int64)

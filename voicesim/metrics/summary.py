@@ -92,7 +92,7 @@ def busy_shares(run: Run) -> dict[str, Value]:
     worker (longer where the GPU is shared).  None: no such stage, or (host) a profile that does
     not tell it apart from the GPU.
     """
-    window = (run.spec.horizon - run.spec.warmup) * run.spec.engines
+    window = (run.spec.horizon - run.spec.warmup) * run.spec.replicas
     busy = {name: float(seconds.sum()) / window for name, seconds in run.record.busy.items()}
     codec = busy["codec"] / run.spec.codec.workers if run.spec.codec else None
     host = busy["host"] if run.spec.step.params[HOST : HOST_PER_CHUNK + 1].any() else None

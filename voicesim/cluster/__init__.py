@@ -1,0 +1,1 @@
+"""What happens to a fleet while it serves: SimPy processes beside the compiled pools."""

@@ -1,0 +1,22 @@
+"""The controllers of a scenario: SimPy processes that act on a running pool or fleet.
+
+Each is a generator function of (env, pool); kernel and reference offer the same methods, so a
+controller sees one world in both.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from voicesim.cluster.log import Log
+from voicesim.engine.spec import PoolSpec
+from voicesim.scenario import Scenario
+
+Process = Callable[[Any, Any], Any]
+
+
+def controllers(scenario: Scenario, spec: PoolSpec, log: Log) -> list[Process]:
+    """What acts on the run beside the engines, in the order in which they act at one instant.
+
+    They note in ``log`` what they do.
+    """
+    return []
