@@ -3,13 +3,14 @@
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import gamma
 
+from voicesim import fleet
 from voicesim.catalogue import MODELS, WITH_MEMORY
 from voicesim.cluster.controllers import controllers
 from voicesim.cluster.log import Log
@@ -44,6 +45,19 @@ class Run:
     record: RunRecord
     gauges: Gauges | None = None
     log: Log = field(default_factory=Log)
+    profiles: Sequence[Profile] = ()  # of the pools of a fleet, in order
+
+    def home(self, rows: np.ndarray) -> np.ndarray:
+        """int64[n]: the pool that each utterance ``rows`` (int64[n]) would rather go to."""
+        routes, kind = self.spec.routes, self.tape.row
+        if routes is None or kind is None:
+            return np.zeros(len(rows), np.int64)
+        return np.asarray(routes.prefs[kind[rows], 0])
+
+    def audio_seconds(self, rows: np.ndarray) -> np.ndarray:
+        """float64[n]: seconds of audio in each utterance."""
+        each = np.array([pool.token_audio for pool in self.spec.pools])
+        return np.asarray(self.tape.tokens[rows] * each[self.home(rows)])
 
 
 def simulate(
@@ -65,18 +79,9 @@ def simulate(
     trace: log what happens between these instants (s; voicesim.metrics.trace), causes too.
     Raises ModelError, ProfileError, PolicyError.
     """
-    profile = profile_of(scenario.cluster.pool)
-    spec = pool_spec(scenario, profile, replication, record_chunks, blame, trace)
-    tape = draw_tape(
-        scenario.workload,
-        scenario.horizon,
-        scenario.seed,
-        replication,
-        spec.token_audio,
-        scenario.cluster.pool.engine.max_tokens,
-    )
-    if scenario.slice != (0.0, 1.0):
-        tape = tape.only(callers_of(scenario, replication, tape.sessions))
+    profiles = [profile_of(part.cluster.pool) for part in scenario.each_pool()]
+    spec = run_spec(scenario, profiles, replication, record_chunks, blame, trace)
+    tape = tape_of(scenario, spec, replication)
     decide = python_policies(scenario, spec)
     gauges = Gauges(spec) if watch or scenario.alarms else None
     log = Log()
@@ -99,7 +104,24 @@ def simulate(
             env.process(process(env, pool))
         env.run(until=env.at(spec.end))
         record, tape = record_of(pool), pool.tape
-    return Run(scenario, profile, spec, tape, record, gauges, log)
+    return Run(scenario, profiles[0], spec, tape, record, gauges, log, profiles)
+
+
+def tape_of(scenario: Scenario, spec: PoolSpec, replication: int) -> Tape:
+    """The callers of one replication of a scenario of one pool, or of a fleet."""
+    if scenario.fleet:
+        return fleet.tape(scenario, spec, replication)
+    tape = draw_tape(
+        scenario.workload,
+        scenario.horizon,
+        scenario.seed,
+        replication,
+        spec.token_audio,
+        scenario.cluster.pool.engine.max_tokens,
+    )
+    if scenario.slice != (0.0, 1.0):
+        tape = tape.only(callers_of(scenario, replication, tape.sessions))
+    return tape
 
 
 def callers_of(scenario: Scenario, replication: int, sessions: int) -> np.ndarray:
@@ -126,7 +148,7 @@ def problems(file: ScenarioFile) -> list[str]:
     One line each, with the file, the line of the profile's or policy's name, and the variant.
     """
     found: dict[str, None] = {}
-    for scenario in [part for whole in file.variants.values() for part in whole.apart()]:
+    for scenario in [part for whole in file.variants.values() for part in whole.each_pool()]:
         if scenario.dialogue is not None:
             found |= {
                 f"{file.path}:{line_of(file.path, n)}: {p}": None
@@ -148,7 +170,7 @@ def playable(scenario: Scenario, profile_for: Callable[[Pool], Profile] | None =
     """Raise ModelError, ProfileError or PolicyError for the first thing that keeps it from being
     simulated; profile_for: the profile of a pool, its own under its transform by default."""
     find = profile_for or profile_of
-    for part in scenario.apart():
+    for part in scenario.each_pool():
         if part.dialogue is None:
             python_policies(part, pool_spec(part, find(part.cluster.pool)))
             continue
@@ -185,6 +207,39 @@ def line_of(path: Path, name: str) -> int:
 # --- scenario to numbers ----------------------------------------------------------------------
 
 
+def run_spec(
+    scenario: Scenario, profiles: Sequence[Profile], replication: int = 0,
+    record_chunks: bool = False, blame: bool = False, trace: tuple[float, float] | None = None,
+) -> PoolSpec:  # fmt: skip
+    """The parameters of a run: of its pool, or of all pools of a fleet.
+
+    profiles: of each pool.  Raises ModelError.
+    """
+    specs = [
+        pool_spec(part, profile, replication, record_chunks, blame, trace)
+        for part, profile in zip(scenario.each_pool(), profiles, strict=True)
+    ]
+    if not scenario.fleet:
+        return specs[0]
+    names = list(scenario.cluster.pools)
+    for load in ("", *scenario.beside):
+        mine = [
+            (n, s.token_audio)
+            for n, s in zip(names, specs, strict=True)
+            if scenario.load_of(n) == load
+        ]
+        unlike = next((n for n, audio in mine if audio != mine[0][1]), None)
+        if unlike is not None:
+            raise ModelError(
+                f"pool {unlike!r} makes {dict(mine)[unlike]:g} s of audio in a decode step and "
+                f"{mine[0][0]!r} {mine[0][1]:g} s: pools that serve the same callers must agree"
+            )
+    jitter = scenario.listener.network.jitter
+    table = jitter_table(jitter or 1.0) if scenario.cluster.regions else specs[0].jitter
+    whole = fleet.together(scenario, specs, jitter)
+    return replace(whole, jitter=table)
+
+
 def pool_spec(
     scenario: Scenario, profile: Profile, replication: int = 0, record_chunks: bool = False,
     blame: bool = False, trace: tuple[float, float] | None = None,
@@ -193,6 +248,9 @@ def pool_spec(
     pool, listener = scenario.cluster.pool, scenario.listener
     prefix = scenario.tts.utterance.shared_prefix if pool.engine.prefix_caching else 0
     refused = scenario.tts.refused
+    numbers = policy_numbers(scenario)
+    if pool.streams is not None:
+        numbers["limit"] = pool.streams
     player = listener.player
     return PoolSpec(
         **stage_numbers(pool, scenario.cluster.gpu, profile),
@@ -219,7 +277,7 @@ def pool_spec(
         record_chunks=record_chunks,
         blame=blame or trace is not None,
         trace=trace,
-        **policy_numbers(scenario),
+        **numbers,
     )
 
 

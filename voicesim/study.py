@@ -28,7 +28,7 @@ from voicesim.metrics import summary as metrics
 from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
 from voicesim.metrics.dialogue_exhibits import exhibits_of
 from voicesim.metrics.dialogue_terms import terms
-from voicesim.metrics.exhibits import Exhibit, exhibit, keeps_chunks
+from voicesim.metrics.exhibits import Exhibit, exhibit, exhibits_of_fleet, keeps_chunks
 from voicesim.metrics.extrapolated import still_live, unmeasured
 from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile
@@ -244,6 +244,8 @@ def job(
     """
     if scenario.dialogue is not None:
         return _dialogue_job(scenario, variant, replication, folder, chunks, engine, marginal)
+    if scenario.fleet:
+        return _fleet_job(scenario, variant, replication, folder, chunks, engine, processes)
     closely = folder is not None and replication == 0
     kept = chunks or (closely and keeps_chunks(scenario))
     run = simulate(
@@ -296,6 +298,36 @@ def _dialogue_job(
     return Piece(variant, replication, None, outcome, warnings, run.events, outcome.callers)
 
 
+def _fleet_job(
+    scenario: Any, variant: str, replication: int, folder: Path | None, chunks: bool, engine: str,
+    processes: Sequence[Callable[[Any, Any], Any]],
+) -> Piece:  # fmt: skip
+    """``job`` of a scenario whose pools serve the same callers: all are one run."""
+    closely = folder is not None and replication == 0
+    kept = chunks or (closely and keeps_chunks(scenario))
+    run = simulate(
+        scenario, replication, engine, processes, record_chunks=kept, watch=closely, blame=True
+    )
+    part, pools = fleet.parts_of(run)
+    exhibits: list[Exhibit] = []
+    if folder is not None:
+        written = {"sessions": part.calls, "streams": part.streams, "stalls": part.stalls}
+        if chunks:
+            written["chunks"] = tables.chunks(run)
+        for name, table in written.items():
+            if table is not None:
+                write_table(table, folder, name, variant, replication, scenario)
+        exhibits = exhibits_of_fleet(run, part, pools, replication == 0)
+    warnings = warnings_of(run, variant)
+    outcome = Outcome(
+        variant, replication, fleet.metrics_of([part], scenario), tables.series(run), warnings,
+        run.record.counters.get("events", 0), callers(run.tape),
+        {name: fleet.metrics_of([p], p.run.scenario) for name, p in pools.items()},
+        exhibits=exhibits,
+    )  # fmt: skip
+    return Piece(variant, replication, None, outcome, warnings, outcome.events, outcome.callers)
+
+
 def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:
     """A run from the runs of its pools, in the order of the file whatever order they came in."""
     first = pieces[0]
@@ -329,7 +361,7 @@ def _steady_clean(parts: Sequence[fleet.Part], whole: Any) -> tuple[float, float
 def _stem(variant: str, replication: int, scenario: Any) -> str:
     """Name of a run's tables; of several pools each has its own."""
     if scenario.slice == (0.0, 1.0):
-        return f"{variant}-{replication}"
+        return f"{variant}-{replication}"  # of one pool, of a fleet
     (pool,) = scenario.cluster.pools
     return f"{variant}-{replication}-{pool}"
 
@@ -367,7 +399,7 @@ def write_table(
             small[column] = small[column].astype(np.float32)
     small.insert(0, "variant", variant)
     small.insert(1, "replication", np.int32(replication))
-    if scenario.dialogue is None:
+    if scenario.dialogue is None and "pool" not in small:
         small.insert(2, "pool", next(iter(scenario.cluster.pools)))
     target = folder / name
     target.mkdir(parents=True, exist_ok=True)
@@ -382,13 +414,18 @@ def warnings_of(run: Run, variant: str) -> list[tuple[str, float]]:
     """
     found: list[tuple[str, float]] = []
     tape = run.tape
-    outside = unmeasured(
-        run.profile,
-        run.record.counters["max_batch"],
-        tape.prompt.max(initial=0),
-        (tape.prompt + tape.tokens).max(initial=0),
-    )
-    found += [(f"{variant}: {text}", most) for text, most in outside]
+    home = run.home(np.arange(tape.utterances))
+    for number, profile in enumerate(run.profiles or [run.profile]):
+        mine = home == number
+        if not mine.any():  # served, if at all, as the others that overflow into it
+            continue
+        outside = unmeasured(
+            profile,
+            run.record.counters["max_batch"],
+            tape.prompt[mine].max(initial=0),
+            (tape.prompt + tape.tokens)[mine].max(initial=0),
+        )
+        found += [(f"{variant}: {text}", most) for text, most in outside]
     if tape.clipped:
         found.append((f"{variant}: {{:g}} utterances were cut to engine.max_tokens", tape.clipped))
     live = run.record.counters["live_calls"]
@@ -418,12 +455,29 @@ def assumptions(scenario: Any) -> list[str]:
         "a caller's patience covers the silence before the first sound, not later stalls",
         "one-way network jitter is gamma distributed of shape 2; packets keep their order",
     ]
-    if len(pools) > 1:
+    if scenario.fleet:
+        found += fleet_assumptions(scenario)
+    elif len(pools) > 1:
         found.append("a caller stays in one pool, drawn by its share; pools share nothing")
     if any(pool.codec is not None and pool.codec.on == "same_gpu" for pool in pools):
         found.append(
             "decoder and codec on one GPU stretch each other by the profile's fixed factors"
         )
+    return found
+
+
+def fleet_assumptions(scenario: Any) -> list[str]:
+    """What the model takes for granted between the pools of a fleet."""
+    found = []
+    if scenario.cluster.regions:
+        found.append(
+            "a caller far from the cards waits a round trip longer for the first sound, and the "
+            "sound of every chunk comes that much later; the way is the same all the time"
+        )
+        found.append("a pool is chosen at every request, by what the router knows at that instant")
+    if scenario.beside:
+        names = ", ".join(scenario.beside)
+        found.append(f"CLEAN, stalls and TTFA are those of `workload`; {names}: by pool")
     return found
 
 

@@ -221,8 +221,9 @@ def random_fleet(seed: int, **fixed) -> tuple[PoolSpec, Tape]:
         for p in pools
     ]
     routes = Routes(
-        prefs, np.sort(rng.integers(0, 3, (rows, n)), axis=1), rng.choice([0.0, 0.1], (rows, n))
-    )
+        prefs, np.sort(rng.integers(0, 3, (rows, n)), axis=1), rng.choice([0.0, 0.1], (rows, n)),
+        rng.choice([1.0, 2.5], (rows, n)),
+    )  # fmt: skip
     return dataclasses.replace(ample[0], others=tuple(ample[1:]), routes=routes), tape
 
 
@@ -231,7 +232,8 @@ def with_spill(pool: PoolSpec, rng: np.random.Generator) -> PoolSpec:
     at = float(rng.choice([0.3, 0.8, np.inf]))
     back = at if at == np.inf else float(rng.choice([0.0, 0.2]))
     weight = float(rng.choice([0.0, 0.3, 1.0, 1.0]))
-    return dataclasses.replace(pool, weight=weight, spill_at=at, spill_back=back)
+    aside = bool(rng.random() < 0.2)
+    return dataclasses.replace(pool, weight=weight, spill_at=at, spill_back=back, aside=aside)
 
 
 def differences(a: RunRecord, b: RunRecord) -> list[str]:

@@ -76,8 +76,8 @@ H_NOISE_HASH, H_JITTER_HASH = range(120, 122)
 # callers' row: pools in order of preference, their tiers
 (
     H_CALLS, H_ROWS, H_FIRST, H_COUNT, H_FLEET, H_POOLS, H_NEEDS, O_POOLS, O_OPENED, O_POOL_LIVE,
-    O_TAKES, O_PREFS, O_TIERS, OF_POOLS, OF_WEIGHTS, OF_DELAYS,
-) = range(122, 138)  # fmt: skip
+    O_TAKES, O_PREFS, O_TIERS, OF_POOLS, OF_WEIGHTS, OF_DELAYS, OF_JITTERS, H_ASIDE,
+) = range(122, 140)  # fmt: skip
 N_INT_HEADER = 160
 
 # --- stream rows ------------------------------------------------------------------------------
@@ -91,9 +91,9 @@ NSI = 36
 (
     X_PLAY_END, X_HELD, X_SINCE, X_FIRST, X_LAST, X_RECEIVED, X_STALL, X_STALL_MAX, X_A, X_C,
     X_PACE, X_REQUEST, X_ADMIT, X_START, X_READY_AT, X_ENQUEUED, X_DEADLINE, X_LOST, X_AUDIO,
-    X_ENCODE, X_DELAY,
-) = range(21)  # fmt: skip
-NSF = 21
+    X_ENCODE, X_DELAY, X_JITTER,
+) = range(22)  # fmt: skip
+NSF = 22
 
 # stream states
 FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED = range(8)

@@ -77,6 +77,7 @@ _FLOAT = (
     (at.OF_OUTBOX, "handed", blame.N_HANDED),
     (at.OF_WEIGHTS, "served", 1),
     (at.OF_DELAYS, "routes", 1),
+    (at.OF_JITTERS, "routes", 1),
 )
 
 
@@ -216,6 +217,7 @@ class Pool:
             self.section(at.O_PREFS)[:, 0] = s.routes.prefs.ravel()
             self.section(at.O_TIERS)[:, 0] = s.routes.tiers.ravel()
             self.section(at.OF_DELAYS)[:, 0] = s.routes.delay.ravel()
+            self.section(at.OF_JITTERS)[:, 0] = s.routes.jitter.ravel()
         self._write_tree(leaves)
 
     def _write_pool(
@@ -241,6 +243,7 @@ class Pool:
             (at.H_KIND, s.kind), (at.H_MAXNEW, s.max_new), (at.H_MAXWAIT, s.max_engine_queue),
             (at.H_INTERLEAVE, s.interleave), (at.H_MIXES, kinds.mixes(s.kind, s.mixed_chunk)),
             (at.H_KEEP, s.keep_hashes), (at.H_LEAVES_OPEN, s.left_open > 0.0),
+            (at.H_ASIDE, s.aside),
         ):  # fmt: skip
             I[c + entry] = int(value)
         for entry, x in (

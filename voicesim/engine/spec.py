@@ -56,12 +56,13 @@ class Routes:
     prefs: int64[rows, pools], the pools that serve the row in order of preference, then -1.
     tiers: int64[rows, pools], how far each of these is; within a tier callers are divided by the
     pools' weights.  delay: float64[rows, pools], network delay beyond the pool's own (s), by the
-    number of the pool.
+    number of the pool; jitter: float64[rows, pools], what the listener's jitter is multiplied by.
     """
 
     prefs: np.ndarray
     tiers: np.ndarray
     delay: np.ndarray
+    jitter: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class PoolSpec:
     spill; everything else (listener, policies, seed, times) is read here.  routes: who goes where;
     needed with others.  weight: share of the callers of a tier, in proportion; spill_at: share of
     the pool's places at which it sends callers to the next tier, until only spill_back are taken.
+    aside: it serves a load beside, whose gaps and stalls are not counted with the run's.
 
     schedule: tokens per chunk (first, ramp..., steady; the last one repeats).
     shared_ramp: the place in the schedule belongs to the replica instead of the stream and is never
@@ -152,6 +154,7 @@ class PoolSpec:
     weight: float = 1.0
     spill_at: float = INF
     spill_back: float = INF
+    aside: bool = False
 
     @property
     def pools(self) -> tuple["PoolSpec", ...]:

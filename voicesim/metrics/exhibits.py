@@ -91,11 +91,33 @@ def exhibit(part: Part, with_calls: bool = True) -> Exhibit:
         part.pool,
         counted(heard),
         counted(stalled),
-        _batches(run),
+        _batches(run, None if run.gauges is None else run.gauges.running),
         int(run.record.counters["max_batch"]),
         float(half),
         two_calls(run, calls, streams) if with_calls and len(run.record.chunk_i) else [],
     )
+
+
+def exhibits_of_fleet(
+    run: Run, main: Part, pools: Mapping[str, Part], with_calls: bool
+) -> list[Exhibit]:
+    """The extracts of each pool of a fleet; the two calls are those of `workload`, in the first."""
+    found = []
+    for number, (name, part) in enumerate(pools.items()):
+        rows = np.flatnonzero(run.home(np.arange(run.tape.utterances)) == number)
+        half = run.tape.prompt[rows].mean() + run.tape.tokens[rows].mean() / 2 if len(rows) else 0.0
+        heard = (part.streams["started_s"] - part.streams["requested_s"]).dropna()
+        mine = run.spec.pool_of == number
+        watched = None if run.gauges is None else run.gauges.running[:, mine]
+        shows = with_calls and number == 0 and len(run.record.chunk_i) > 0
+        found.append(
+            Exhibit(
+                name, counted(heard), counted(part.streams["stall_largest_s"].dropna()),
+                _batches(run, watched), int(run.record.counters["max_batch"]), float(half),
+                two_calls(run, main.calls, main.streams) if shows else [],
+            )
+        )  # fmt: skip
+    return found
 
 
 def keeps_chunks(scenario: Any) -> bool:
@@ -109,12 +131,13 @@ def counted(seconds: pd.Series) -> np.ndarray:
     return np.bincount(bins, minlength=len(EDGES) + 1)
 
 
-def _batches(run: Run) -> np.ndarray:
-    if run.gauges is None:
+def _batches(run: Run, running: np.ndarray | None) -> np.ndarray:
+    """running: int64[bins, replicas]; None: nobody watched."""
+    if run.gauges is None or running is None:
         return np.zeros(0, np.int64)
     t = np.arange(run.gauges.taken) * run.spec.resolution
     inside = (t >= run.scenario.warmup) & (t < run.scenario.horizon)
-    return np.bincount(run.gauges.running[: run.gauges.taken][inside].ravel())
+    return np.bincount(running[: run.gauges.taken][inside].ravel())
 
 
 # --- two calls --------------------------------------------------------------------------------

@@ -71,6 +71,57 @@ def part_of(run: Run) -> Part:
     return Part(run, calls, streams, stalls.stalls(run) if run.spec.blame else None)
 
 
+def parts_of(run: Run) -> tuple[Part, dict[str, Part]]:
+    """A fleet's run: what is counted of `workload`, and each pool's part by name.
+
+    A stream belongs to the pool that served it, or would have: of those that no engine took, the
+    one its caller would rather have gone to.  A call belongs to the pool of its first stream.
+    """
+    whole = part_of(run)
+    routes, names = run.spec.routes, list(run.scenario.cluster.pools)
+    assert routes is not None
+    first = run.tape.first
+    streams, calls = whole.streams, whole.calls
+    rows = first[streams["session"].to_numpy()] + streams["utterance"].to_numpy()
+    served = streams["replica"].to_numpy()
+    pool = np.where(served >= 0, run.spec.pool_of[served], run.home(rows))
+    of_call = run.home(first[calls["session"].to_numpy()])
+    begun = pd.Series(pool, index=streams["session"].to_numpy())
+    begun = begun[~begun.index.duplicated()]
+    known = calls["session"].map(begun)
+    of_call = np.where(known.notna(), known.fillna(0), of_call).astype(np.int64)
+    whole.streams = streams.assign(pool=pd.Categorical.from_codes(pool, pd.Index(names)))
+    whole.calls = calls.assign(pool=pd.Categorical.from_codes(of_call, pd.Index(names)))
+    aside = np.array([p.aside for p in run.spec.pools])
+    found = {
+        name: _of_pool(whole, number, pool == number, of_call == number)
+        for number, name in enumerate(names)
+    }
+    counted = Part(run, whole.calls[~aside[of_call]], whole.streams[~aside[pool]], whole.stalls)
+    return counted, found
+
+
+def _of_pool(whole: Part, number: int, streams: np.ndarray, calls: np.ndarray) -> Part:
+    """What one pool of a fleet's run did; its gaps are not told apart from the others'."""
+    run = whole.run
+    name = list(run.scenario.cluster.pools)[number]
+    mine = run.spec.pool_of == number
+    record = replace(
+        run.record,
+        gaps=np.zeros_like(run.record.gaps),
+        gap_hist=np.zeros_like(run.record.gap_hist),
+        busy={stage: seconds[mine] for stage, seconds in run.record.busy.items()},
+        live_area=run.record.live_area[mine],
+        first_stall=np.inf,
+    )
+    spec = replace(run.spec.pools[number], others=(), routes=None)
+    cluster = run.scenario.cluster
+    cluster = cluster.model_copy(update={"pools": {name: cluster.pools[name]}})
+    scenario = run.scenario.model_copy(update={"cluster": cluster, "alarms": []})
+    own = replace(run, scenario=scenario, spec=spec, record=record, gauges=None)
+    return Part(own, whole.calls[calls], whole.streams[streams])
+
+
 def metrics_of(parts: Sequence[Part], whole: Scenario) -> dict[str, Any]:
     """Metrics of a run (``metrics.summary.run_metrics``, and the causes of its stalls if they are
     known) from the parts of all its pools."""

@@ -43,7 +43,7 @@ def streams(run: Run) -> pd.DataFrame:
             "started_s": known(at.Z_START, f[:, at.Z_START] >= 0),
             "settled_s": f[:, at.Z_DONE],
             "played_s": known(at.Z_PLAY_END, f[:, at.Z_PLAY_END] > 0),
-            "audio_s": tape.tokens[rows] * run.spec.token_audio,
+            "audio_s": run.audio_seconds(rows),
             "prompt_tokens": tape.prompt[rows],
             "think_s": tape.think[rows],
             "chunks": chunks,

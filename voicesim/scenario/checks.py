@@ -21,6 +21,7 @@ from .dialogue_checks import dialogue
 from .dialogue_checks import unused as unused_in_dialogue
 from .engine_checks import unused as unused_of_engines
 from .errors import Path, bare, chosen, is_model, meant, shown, unknown
+from .fleet_checks import fleet
 from .policies import AdmitAll, Cap, CapQueue, Custom
 from .units import constant
 from .workload import Refused, Retry, Workload
@@ -112,6 +113,7 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
         yield from _alone(s)
         if isinstance(s.workload, Workload):
             yield from _shares(("cluster", "pools"), _named(s.cluster.pools))
+            yield from fleet(s)
         yield from _coupled(s)
     yield from alarms(s.alarms, s)
     player = s.listener.player
@@ -122,6 +124,9 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
     admission = s.policies.admission
     if isinstance(admission, Cap | CapQueue) and not isinstance(s.workload, Dialogue):
         for pool in _named(s.cluster.pools).values():
+            most = pool.streams if pool.streams not in (None, HOLE) else admission.streams
+            if most is not admission.streams:
+                continue
             if admission.streams > pool.engine.max_num_seqs:
                 yield (
                     ("policies", "admission", "streams"),
@@ -323,8 +328,8 @@ def _shares(at: Path, pools: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     for name, share in given.items():
         if len(pools) == 1 and share is not None:
             yield (*at, name, "share"), "never used: the only pool serves all callers"
-        if len(pools) > 1 and share is None:
-            yield (*at, name), "needs its share of the callers: there are several pools"
+        if len(pools) > 1 and share is None and any(s is not None for s in given.values()):
+            yield (*at, name), "needs its share of the callers: other pools have one"
     shares = [share for share in given.values() if isinstance(share, float)]
     if len(shares) == len(pools) > 1 and abs(sum(shares) - 1.0) > 1e-9:
         yield at, f"the shares must add up to 1; found {sum(shares):g}"
@@ -332,7 +337,8 @@ def _shares(at: Path, pools: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 def _coupled(s: Any) -> Iterator[tuple[Path, str]]:
     """What lets one pool feel another, so that they cannot be played apart."""
-    if len(_named(s.cluster.pools)) < 2:
+    pools = _named(s.cluster.pools).values()
+    if len(pools) < 2 or all(getattr(pool, "share", None) is None for pool in pools):
         return
     apart = "several pools are played apart, in parallel"
     for name in ("admission", "routing"):

@@ -23,6 +23,7 @@ from voicesim.catalogue import GPUS, WITH_MEMORY
 from .asr import AsrPool
 from .errors import shown, tag_of, unknown, wrong
 from .part import Part, named_file
+from .regions import Region
 from .units import (
     Count,
     Duration,
@@ -387,6 +388,24 @@ class Pool(Part):
         description="Share of the callers that it serves, 0 to 1, where there are several pools; "
         "default none: the only pool serves all.",
     )
+    region: str | None = Field(
+        default=None, description="Where its cards stand, one of cluster.regions; default none."
+    )
+    serves: list[str] | None = Field(
+        default=None,
+        description="What it serves, of workload.asks and `beside`; default none: everything that "
+        "the callers of `workload` ask for.",
+    )
+    weight: Share = Field(
+        default=1.0,
+        description="Its part of the callers among pools that are as near, in proportion; default "
+        "1.",
+    )
+    streams: Count | None = Field(
+        default=None,
+        description="Live streams per replica at most, instead of policies.admission.streams; "
+        "default none.",
+    )
     on: str = Field(description="Name of the GPU kind, one of cluster.gpus.")
     engine: Engine = Field(description="The engine of each replica.")
     codec: Codec | None = Field(
@@ -404,6 +423,9 @@ class Pool(Part):
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either, so that the result can be read back."""
         data: dict[str, Any] = handler(self)
+        for name in ("region", "serves", "weight", "streams"):
+            if name not in self.model_fields_set:
+                data.pop(name, None)
         if self.role == "llm":
             data.pop("codec", None)
             data.pop("chunk", None)
@@ -438,8 +460,20 @@ class Cluster(Part):
     gpus: dict[str, Gpu] = Field(description="Kinds of card, by a name of your own.")
     pools: dict[str, AnyPool] = Field(
         description="Engines, by a name of your own; several, each with its `share` of the "
-        "callers, are regions or languages that share nothing; of a dialogue, its stages."
+        "callers, share nothing; several without are a fleet; of a dialogue, its stages."
     )
+    regions: dict[str, Region] = Field(
+        default_factory=dict,
+        description="Places with callers or cards, by a name of your own; default none.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either."""
+        data: dict[str, Any] = handler(self)
+        if not self.regions:
+            data.pop("regions", None)
+        return data
 
     @property
     def pool(self) -> Pool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_serializer
 
 from .errors import shown, wrong
 from .part import Part
-from .units import Count, Duration, Natural, PositiveDuration
+from .units import Count, Duration, Fraction, Natural, PositiveDuration
 
 
 def _policy_name(value: Any) -> Any:
@@ -108,6 +108,18 @@ AnyRouting = Annotated[
 ]
 
 
+class Overflow(Part):
+    """When a region sends callers on to the next, and when it takes them again."""
+
+    at: Fraction = Field(
+        description="Share of its places (open replicas times the cap) from which on callers go "
+        "to the next region, 0 to 1."
+    )
+    back: Fraction = Field(
+        description="Share of its places below which it takes callers again, 0 to 1."
+    )
+
+
 class Policies(Part):
     """What the operator decides."""
 
@@ -117,3 +129,16 @@ class Policies(Part):
     routing: AnyRouting = Field(
         default=LeastStreams(), description="To which replica; default least_streams."
     )
+    overflow: Overflow | None = Field(
+        default=None,
+        description="Callers of a full region go to the next nearest; default none: only when no "
+        "replica of theirs is open.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either."""
+        data: dict[str, Any] = handler(self)
+        if self.overflow is None:
+            data.pop("overflow", None)
+        return data

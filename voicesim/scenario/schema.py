@@ -113,6 +113,12 @@ class Scenario(Part):
     seed: Seed = Field(default=0, description="Seed of all randomness; default 0.")
     replications: UpTo10K = Field(default=1, description="Independent runs; default 1.")
     workload: AnyWorkload = Field(description="Who calls, what they say, how long they wait.")
+    beside: dict[str, Workload] = Field(
+        default_factory=dict,
+        description="Further loads on the same cards (a chat beside the speech), by a name of "
+        "your own that a pool serves; the report's numbers are of `workload`, theirs stand by "
+        "pool; default none.",
+    )
     pipeline: Pipeline = Field(
         default=Pipeline(), description="What joins the stages of a dialogue; default as LiveKit."
     )
@@ -141,6 +147,8 @@ class Scenario(Part):
         data: dict[str, Any] = handler(self)
         if self.prices is None:
             data.pop("prices", None)
+        if not self.beside:
+            data.pop("beside", None)
         if self.dialogue is None:
             data.pop("pipeline", None)
             for name in ("uplink", "capture"):
@@ -176,13 +184,45 @@ class Scenario(Part):
             raise TypeError("a dialogue has no utterances of its own")
         return self.workload
 
+    @property
+    def fleet(self) -> bool:
+        """Do its pools serve the same callers together, in one run?"""
+        if self.dialogue is not None:
+            return False
+        pools = self.cluster.of("tts").values()
+        several = len(pools) > 1 and all(pool.share is None for pool in pools)
+        return several or bool(self.cluster.regions)
+
+    def load_of(self, pool: str) -> str:
+        """The load that a pool of a fleet serves: a name of ``beside``, or "" for `workload`."""
+        served = self.cluster.of("tts")[pool].serves or ()
+        return next((name for name in served if name in self.beside), "")
+
+    def each_pool(self) -> list[Scenario]:
+        """One scenario per pool of a scenario of utterances, with the load that it serves.
+
+        What is read off a pool alone (its numbers, its memory) is read off these; a fleet is
+        played whole, see ``apart``.
+        """
+        if not self.fleet:
+            return self.apart()
+        found = []
+        for name, pool in self.cluster.of("tts").items():
+            cluster = self.cluster.model_copy(update={"pools": {name: pool}})
+            load = self.load_of(name)
+            workload = self.beside[load] if load else self.workload
+            part = self.model_copy(update={"cluster": cluster, "workload": workload, "beside": {}})
+            part._home = self._home
+            found.append(part)
+        return found
+
     def apart(self) -> list[Scenario]:
         """One scenario per pool, each with that pool's share of the same callers; mostly one.
 
         Pools share neither callers nor cards nor policies that remember, so they can be played
         one by one, in any order; ``checks`` refuses what would couple them.
         """
-        if len(self.cluster.pools) == 1 or self.dialogue is not None:
+        if len(self.cluster.pools) == 1 or self.dialogue is not None or self.fleet:
             return [self]
         found, low = [], 0.0
         pools = self.cluster.of("tts")

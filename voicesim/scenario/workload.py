@@ -15,6 +15,7 @@ from .units import (
     Distribution,
     Duration,
     Factor,
+    Fraction,
     Natural,
     Share,
     above_zero,
@@ -105,10 +106,23 @@ class Workload(Part):
         "caller has gone silent, its KV cache with it, 0 to 1; default 0.",
     )
 
+    asks: dict[str, Fraction] = Field(
+        default_factory=dict,
+        description="What callers ask for (a language, a voice) and the share of them, by names "
+        "that pools serve; default none: all ask for the same.",
+    )
+    origins: dict[str, Fraction] = Field(
+        default_factory=dict,
+        description="Where callers are: regions and the share of callers from each; default none.",
+    )
+
     @model_serializer(mode="wrap")
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either, so that the result can be read back."""
         data = handler(self)
+        for name in ("asks", "origins"):
+            if not data.get(name):
+                data.pop(name, None)
         if isinstance(self.arrivals, Closed):
             data.pop("utterances_per_session", None)
         if isinstance(self.arrivals, Trace):

@@ -42,6 +42,9 @@ class Purpose(IntEnum):
     RUN = 7
     POOL = 8
     COPIES = 15
+    ASKS = 16
+    ORIGINS = 17
+    BESIDE = 18
     # of a dialogue
     TENANT = 32
     TURNS = 33

@@ -30,6 +30,12 @@ FIRST_BUCKET = (LOWEST_EXPONENT + 1022) * FINE_PER_OCTAVE  # frexp's exponent is
 
 
 @compiled
+def class_of(I, s):
+    """Header of the pool that the stream is in."""
+    return I[I[O_ENGINE] + I[I[O_STREAM] + s * NSI + S_ENGINE] * NEI + E_CLASS]
+
+
+@compiled
 def own_ends(I, s):
     """Where the chunk ends of stream s are: its utterance's, or those of a shared ramp."""
     if I[H_RAMP_CHUNKS] > 0:
@@ -69,7 +75,7 @@ def note_end(I, s, index, due):
 @compiled
 def next_chunk(I, s, index, due):
     """The stream begins to fill chunk ``index`` after ``due`` tokens; returns its tokens."""
-    c = I[I[O_ENGINE] + I[I[O_STREAM] + s * NSI + S_ENGINE] * NEI + E_CLASS]
+    c = class_of(I, s)
     if I[H_RAMP_CHUNKS] > 0:
         note_end(I, s, index, due)
     return chunk_tokens(I, c, s, index, due, I[I[O_STREAM] + s * NSI + S_TOKENS])
@@ -92,13 +98,14 @@ def count_gap(F, I, s, gap, before, audio, arrive):
     """Pace of a chunk = its audio / the gap before it (the histogram holds the inverse); and,
     for the alarm, that gap against the audio that the chunk before had brought."""
     x = I[OF_STREAM] + s * NSF
-    b = int(arrive / F[K_RESOLUTION])
-    if b >= I[H_BINS]:
-        b = I[H_BINS] - 1
-    coarse = ratio_bucket(gap / before) // (FINE_PER_OCTAVE // COARSE_PER_OCTAVE)
-    I[I[O_GAPS] + b * N_COARSE + coarse] += 1
-    if F[x + X_REQUEST] >= F[K_WARMUP]:
-        I[I[O_HIST] + ratio_bucket(gap / audio)] += 1
+    if I[class_of(I, s) + H_ASIDE] == 0:
+        b = int(arrive / F[K_RESOLUTION])
+        if b >= I[H_BINS]:
+            b = I[H_BINS] - 1
+        coarse = ratio_bucket(gap / before) // (FINE_PER_OCTAVE // COARSE_PER_OCTAVE)
+        I[I[O_GAPS] + b * N_COARSE + coarse] += 1
+        if F[x + X_REQUEST] >= F[K_WARMUP]:
+            I[I[O_HIST] + ratio_bucket(gap / audio)] += 1
     if gap > 0.0:
         pace = audio / gap
         if F[x + X_PACE] < 0.0 or pace < F[x + X_PACE]:
@@ -117,6 +124,8 @@ def count_stall(F, I, s, stall, arrive):
     if stall > F[K_AUDIBLE]:
         began = arrive - stall
         I[o + S_AUDIBLE] += 1
+        if I[class_of(I, s) + H_ASIDE] != 0:
+            return
         I[bin_at(F, I, began) + B_STALLS] += 1
         if F[x + X_REQUEST] >= F[K_WARMUP] and began < F[K_FIRST_STALL]:
             F[K_FIRST_STALL] = began
@@ -171,7 +180,7 @@ def deliver(F, I, s, t, rows):
         hand_over(F, I, s, t, new, last)
         return
     jitter = F[I[OF_JITTER] + table_index(hash_on(I[H_JITTER_HASH], u, index))]
-    arrive = t + (F[x + X_DELAY] + jitter)
+    arrive = t + (F[x + X_DELAY] + F[x + X_JITTER] * jitter)
     if index == 0:
         F[x + X_FIRST] = arrive
     else:
@@ -246,7 +255,7 @@ def chunk_ready(F, I, s, t):
     o = I[O_STREAM] + s * NSI
     x = I[OF_STREAM] + s * NSF
     I[o + S_READY] += 1
-    if I[I[I[O_ENGINE] + I[o + S_ENGINE] * NEI + E_CLASS] + H_CODEC] == 0:
+    if I[class_of(I, s) + H_CODEC] == 0:
         F[x + X_READY_AT] = t
         if I[H_BLAME] != 0:
             chunk_filled(F, I, s, t)

@@ -215,9 +215,12 @@ def submit(F, I, s, g, t):
     F[x + X_ADMIT] = t
     F[x + X_ENQUEUED] = t
     F[x + X_DELAY] = F[I[e + E_COST] + K_DELAY]
+    F[x + X_JITTER] = 1.0
     if I[H_FLEET] != 0:
         row = I[I[O_UTT] + I[o + S_UTT] * NUI + U_ROW]
-        F[x + X_DELAY] += F[I[OF_DELAYS] + row * I[H_POOLS] + I[e + E_POOL]]
+        way = row * I[H_POOLS] + I[e + E_POOL]
+        F[x + X_DELAY] += F[I[OF_DELAYS] + way]
+        F[x + X_JITTER] = F[I[OF_JITTERS] + way]
     if I[H_BLAME] != 0:
         submitted(F, I, s, t)
         if I[H_TRACE] != 0:

@@ -27,6 +27,7 @@ class Stream:
     engine: Any = None
     admitted: float = -1.0
     delay: float = 0.0  # on the way to the listener, without jitter
+    jitter: float = 1.0  # what the listener's jitter is multiplied by
     deadline: float = 0.0
     # at the engine
     generated: int = 0

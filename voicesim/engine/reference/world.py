@@ -278,8 +278,9 @@ class World:
         self.count_live(engine, 1)
         stream.delay = engine.spec.delay
         if self.spec.routes is not None:
-            further = self.spec.routes.delay[self.row(stream), self.pools.index(engine.group)]
-            stream.delay += float(further)
+            way = self.row(stream), self.pools.index(engine.group)
+            stream.delay += float(self.spec.routes.delay[way])
+            stream.jitter = float(self.spec.routes.jitter[way])
         engine.submit(stream)
 
     def refuse(self, stream: Stream) -> None:
@@ -385,7 +386,8 @@ class World:
         last = stream.fully_sent
         audio = new * stream.engine.spec.token_audio
         key = hash_key_py(spec.seed, at.P_NETWORK, stream.utterance, index)
-        arrive = self.env.now + (stream.delay + float(spec.jitter[table_index_py(key)]))
+        jitter = stream.jitter * float(spec.jitter[table_index_py(key)])
+        arrive = self.env.now + (stream.delay + jitter)
         if index == 0:
             stream.first_arrival = arrive
         else:
@@ -436,11 +438,12 @@ class World:
     ) -> None:
         """Pace = audio of a chunk / the gap before it; the alarm's ratio is that gap / the audio
         that the chunk before had brought."""
-        coarse = ratio_bucket(gap / before)
-        coarse //= at.FINE_PER_OCTAVE // at.COARSE_PER_OCTAVE
-        self.gaps[self.bin(arrive), coarse] += 1
-        if stream.requested >= self.spec.warmup:
-            self.gap_hist[ratio_bucket(gap / audio)] += 1
+        if not stream.engine.spec.aside:
+            coarse = ratio_bucket(gap / before)
+            coarse //= at.FINE_PER_OCTAVE // at.COARSE_PER_OCTAVE
+            self.gaps[self.bin(arrive), coarse] += 1
+            if stream.requested >= self.spec.warmup:
+                self.gap_hist[ratio_bucket(gap / audio)] += 1
         if gap > 0.0 and (stream.worst_pace < 0.0 or audio / gap < stream.worst_pace):
             stream.worst_pace = audio / gap
 
@@ -452,6 +455,8 @@ class World:
         if stall > self.spec.audible:
             began = arrive - stall
             stream.audible += 1
+            if stream.engine.spec.aside:
+                return
             self.series[self.bin(began), at.B_STALLS] += 1
             if stream.requested >= self.spec.warmup and began < self.first_stall:
                 self.first_stall = began

@@ -81,7 +81,7 @@ def _pools(result: StudyResult) -> Iterator[tuple[int, str, Profile, PoolSpec, b
             for (pool, of), numbers in zip(engines, spec.pools, strict=True):
                 yield i, pool, profile_of(of), numbers, of.role != "llm"
             continue
-        for part in whole.apart():
+        for part in whole.each_pool():
             profile = profile_of(part.cluster.pool)
             yield i, next(iter(part.cluster.pools)), profile, pool_spec(part, profile), True
 
