@@ -26,7 +26,8 @@ class Region(Part):
 
     to: dict[str, Distance] = Field(
         default_factory=dict,
-        description="Other regions and how far they are; it is enough to say it on one side.",
+        description="Other regions and how far they are; it is enough to say it on one side; "
+        "default none.",
     )
     near: Duration = Field(
         default=0.0,
