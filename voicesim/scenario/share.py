@@ -40,7 +40,7 @@ class Member(Part):
     )
     bandwidth: Fraction | None = Field(
         default=None,
-        description="MPS: share of the memory bandwidth that they use, 0 to 1; default 1.",
+        description="MPS: share of the memory bandwidth that they use, 0 to 1; default as sm.",
     )
     slices: Literal[1, 2, 3, 4, 7] | None = Field(
         default=None,
