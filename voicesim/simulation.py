@@ -11,7 +11,6 @@ import numpy as np
 from scipy.stats import gamma
 
 from voicesim import fleet
-from voicesim.catalogue import MODELS, WITH_MEMORY
 from voicesim.cluster.controllers import controllers
 from voicesim.cluster.log import Log
 from voicesim.engine.cost import OVERLAP
@@ -21,16 +20,13 @@ from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import CODEC_QUEUES, INF, CodecSpec, PoolSpec
 from voicesim.engine.transform import transformed
+from voicesim.kv import ModelError, blocks_of
 from voicesim.policy import admission, python, routing
 from voicesim.policy.python import PolicyError
 from voicesim.scenario import Scenario, ScenarioFile
-from voicesim.scenario.cluster import KEEPS_OWN, Gpu, Pool
+from voicesim.scenario.cluster import KEEPS_OWN, Pool
 from voicesim.workload import rng
 from voicesim.workload.tape import Tape, draw_tape
-
-
-class ModelError(ValueError):
-    """A scenario that is well written but cannot be simulated (memory, missing codec cost)."""
 
 
 @dataclass
@@ -180,12 +176,12 @@ def playable(scenario: Scenario, profile_for: Callable[[Pool], Profile] | None =
 
 def _stages(scenario: Scenario, find: Callable[[Pool], Profile]) -> Iterator[tuple[str, Exception]]:
     """What the stages of a dialogue lack: the name to look for in the file, and the problem."""
-    for pool in scenario.cluster.pools.values():
+    for name, pool in scenario.cluster.pools.items():
         if not isinstance(pool, Pool):
             continue
         try:
             profile = find(pool)
-            stage_numbers(pool, scenario.cluster.gpus[pool.on], profile)
+            stage_numbers(scenario, name, profile, find)
             if pool.role != "llm":
                 token_audio(profile)
         except (ModelError, ProfileError) as problem:
@@ -253,7 +249,7 @@ def pool_spec(
         numbers["limit"] = pool.streams
     player = listener.player
     return PoolSpec(
-        **stage_numbers(pool, scenario.cluster.gpu, profile),
+        **stage_numbers(scenario, next(iter(scenario.cluster.pools)), profile),
         token_audio=token_audio(profile),
         prefix=prefix,
         left_open=scenario.tts.left_open,
@@ -281,17 +277,24 @@ def pool_spec(
     )
 
 
-def stage_numbers(pool: Pool, gpu: Gpu, profile: Profile) -> dict[str, Any]:
+def stage_numbers(
+    scenario: Scenario,
+    name: str,
+    profile: Profile,
+    find: Callable[[Pool], Profile] | None = None,
+) -> dict[str, Any]:
     """What a pool's engines are, by the names of PoolSpec: cost, batching, memory, codec.
 
-    Raises ModelError.
+    find: profiles of what stands on the same cards.  Raises ModelError, ProfileError.
     """
+    pool = scenario.cluster.pools[name]
+    assert isinstance(pool, Pool)
     engine, codec = pool.engine, pool.codec
     scheduling = None if engine.scheduling == "profile" else engine.scheduling
     longest = max(engine.max_num_batched_tokens, engine.max_num_seqs)
     step = profile.step_cost(longest, capture_sizes(engine), scheduling)
     chunk = pool.chunks
-    blocks = kv_blocks(pool, gpu, profile)
+    blocks = blocks_of(scenario, name, profile, find or profile_of)
     if engine.kind == "trtllm_no_evict" and blocks * engine.block_size <= engine.max_tokens:
         raise ModelError(
             f"engine.max_tokens: every request reserves {engine.max_tokens} tokens and its prompt "
@@ -394,45 +397,6 @@ def capture_sizes(engine: Any) -> list[int] | None:
         most = min(2 * engine.max_num_seqs, 512, engine.max_num_batched_tokens)
         return [b for b in (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)) if b <= most]
     return list(engine.capture_sizes)
-
-
-def kv_blocks(pool: Pool, gpu: Gpu, profile: Profile) -> int:
-    """Usable KV blocks of an engine (one block is vLLM's null block).  Raises ModelError."""
-    engine = pool.engine
-    null = 1 if engine.kind in ("vllm_v1", "decode_first") else 0
-    if engine.model is not None and (engine.kv_blocks is not None or profile.memory is not None):
-        why = "kv_blocks is given" if engine.kv_blocks else f"profile {profile.name!r} has memory"
-        raise ModelError(f"engine.model {engine.model!r} is never used: {why}")
-    if engine.kv_blocks is not None:
-        if engine.kv_blocks <= null:
-            raise ModelError("engine.kv_blocks: one is the null block; give at least 2")
-        return engine.kv_blocks - null
-    if profile.memory is not None:
-        weights = profile.memory.weight_bytes.value + profile.memory.overhead_bytes.value
-        per_token = profile.memory.kv_bytes_per_token.value
-    elif engine.model is not None:
-        model = MODELS[engine.model]
-        weights = float((model.weights_bytes or 0) + model.overhead_bytes)
-        per_token = float(model.kv_bytes_per_token or 0)
-    else:
-        raise ModelError(
-            f"profile {profile.name!r} says nothing about memory: give engine.kv_blocks or "
-            f"engine.model ({', '.join(WITH_MEMORY)})"
-        )
-    total = gpu.memory_bytes
-    if total is None:
-        raise ModelError(f"the memory of {pool.on!r} is not known: give engine.kv_blocks")
-    share = 0.9 if engine.memory is None else engine.memory
-    block = per_token * engine.block_size
-    blocks = int((total * share - weights) // block) - null
-    if blocks < 1:
-        short = (weights + (1 + null) * block - total * share) / 2**30
-        raise ModelError(
-            f"engine.memory: {share:g} of {total / 2**30:.1f} GiB leaves no room "
-            f"for the KV cache beside {weights / 2**30:.1f} GiB of weights and overhead "
-            f"({short:.1f} GiB short)"
-        )
-    return blocks
 
 
 def jitter_table(mean: float) -> np.ndarray:

@@ -16,6 +16,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 from voicesim import terminal
+from voicesim.kv import starts_said
 from voicesim.metrics import (
     dialogue_context,
     dialogue_marginal,
@@ -34,7 +35,7 @@ from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile
 from voicesim.session.build import dialogue_spec
 from voicesim.session.play import simulate_dialogue
-from voicesim.simulation import Run, simulate
+from voicesim.simulation import Run, profile_of, simulate
 from voicesim.workers import started
 
 
@@ -145,7 +146,7 @@ class StudyResult:
             "horizon": base.horizon,
             "seed": base.seed,
             "warnings": warnings,
-            "assumptions": [*self.notes, *assumptions(base)],
+            "assumptions": [*self.notes, *assumptions(base), *starts(self.file)],
             **({} if base.dialogue is None else dialogue_context.context(terms(base))),
         }
 
@@ -479,6 +480,16 @@ def fleet_assumptions(scenario: Any) -> list[str]:
         names = ", ".join(scenario.beside)
         found.append(f"CLEAN, stalls and TTFA are those of `workload`; {names}: by pool")
     return found
+
+
+def starts(file: ScenarioFile) -> list[str]:
+    """What engines on shared cards found when they started, with the variants where it is so."""
+    found: dict[str, list[str]] = {}
+    for name, scenario in file.variants.items():
+        for text in starts_said(scenario, profile_of):
+            found.setdefault(text, []).append(name)
+    every = len(file.variants)
+    return [t if len(v) == every else f"{t} ({', '.join(v)})" for t, v in found.items()]
 
 
 def dialogue_assumptions(scenario: Any) -> list[str]:

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.worlds import differences, random_fleet, random_world, step_cost
+from tests.engine.worlds import (
+    differences,
+    random_cards,
+    random_fleet,
+    random_world,
+    step_cost,
+)
 from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
 from voicesim.engine.kernel.codec import ratio_bucket
@@ -39,6 +45,34 @@ def test_random_worlds_are_equal_to_the_last_bit(seed):
 def test_random_fleets_are_equal_to_the_last_bit(seed):
     kernel, reference = both(*random_fleet(seed))
     assert differences(kernel, reference) == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_random_shared_cards_are_equal_to_the_last_bit(seed):
+    kernel, reference = both(*random_cards(seed))
+    assert differences(kernel, reference) == []
+
+
+def test_neighbours_are_felt():
+    """The cards above would prove nothing if nobody met anybody on them."""
+    felt = {1: 0, 2: 0}
+    for seed in range(60):
+        spec, tape = random_cards(seed)
+        alone = dataclasses.replace(
+            spec,
+            on_card=None,
+            others=tuple(dataclasses.replace(p, on_card=None) for p in spec.others),
+        )
+        runs = []
+        for each in (spec, alone):
+            pool = Pool(each, tape)
+            pool.advance(each.end)
+            runs.append(record(pool).utterance_f)
+        modes = {p.on_card.mode for p in spec.pools if p.on_card is not None}
+        for mode in modes:
+            felt[mode] += not np.array_equal(*runs)
+    assert min(felt.values()) > 15, felt
 
 
 def test_every_pool_of_a_fleet_is_used():

@@ -8,7 +8,7 @@ from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
 from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG, VLLM
 from voicesim.engine.record import RunRecord
-from voicesim.engine.spec import CodecSpec, PoolSpec, Routes
+from voicesim.engine.spec import CodecSpec, OnCard, PoolSpec, Routes
 from voicesim.workload.tape import Tape
 
 
@@ -234,6 +234,34 @@ def with_spill(pool: PoolSpec, rng: np.random.Generator) -> PoolSpec:
     weight = float(rng.choice([0.0, 0.3, 1.0, 1.0]))
     aside = bool(rng.random() < 0.2)
     return dataclasses.replace(pool, weight=weight, spill_at=at, spill_back=back, aside=aside)
+
+
+def random_cards(seed: int, **fixed) -> tuple[PoolSpec, Tape]:
+    """Engines of one pool or of several that share cards, in either mode, codecs included."""
+    rng = np.random.default_rng((seed, 3))
+    if seed % 2:
+        spec, tape = random_fleet(seed, **fixed)
+    else:
+        spec, tape = random_world(seed, engines=int(rng.integers(2, 7)), **fixed)
+    groups = [
+        (int(rng.integers(1, 3)), float(rng.choice([1.0, 1.05, 1.5]))) for _ in range(2)
+    ]  # mode, switching
+    pools = []
+    for pool in spec.pools:
+        group = int(rng.integers(2))
+        mode, switching = groups[group]
+        card = OnCard(
+            group, mode, int(rng.integers(1, 4)), switching,
+            float(rng.choice([0.3, 0.7, 1.0])), float(rng.choice([0.0, 0.6])),
+        )  # fmt: skip
+        codec = pool.codec and dataclasses.replace(pool.codec, shared=True)
+        noise = rng.choice([0, 1]) and np.sort(rng.exponential(1.0, 4096))
+        noise = None if isinstance(noise, np.integer) else noise
+        own = rng.random() < 0.15
+        pools.append(
+            dataclasses.replace(pool, codec=codec, on_card=None if own else card, host_noise=noise)
+        )
+    return dataclasses.replace(pools[0], others=tuple(pools[1:]), routes=spec.routes), tape
 
 
 def differences(a: RunRecord, b: RunRecord) -> list[str]:

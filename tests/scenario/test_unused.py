@@ -36,7 +36,7 @@ def test_a_backoff_without_attempts(tmp_path):
 def test_a_model_preset_gives_memory_where_the_profile_has_none(tmp_path):
     """Orpheus-3B on 80 GB: (0.9 x 80e9 - 6e9) / (114,688 x 16) = 35,967 blocks, one is null."""
     from voicesim.engine.profile import load_profile
-    from voicesim.simulation import kv_blocks
+    from voicesim.kv import kv_blocks
 
     text = small.SCENARIO.replace("kv_blocks: 2000", "model: orpheus-3b")
     scenario = load(small.write(tmp_path, text)).variants["cap"]

@@ -82,6 +82,14 @@ def step_seconds(params, gpu: float, host: float) -> float:
     return gpu + host
 
 
+def host_phase(params, gpu: float, host: float) -> float:
+    """Seconds of a step before its GPU part, where that is shared with other engines: all of the
+    host's, or what of it does not hide behind the GPU."""
+    if params[OVERLAP] != 0.0:
+        return (host - gpu if host > gpu else 0.0) + params[SYNC]
+    return host
+
+
 def codec_seconds(
     floor: float, per_row: float, per_frame: float, rows: float, frames: float
 ) -> float:

@@ -45,7 +45,9 @@ def _columns(names: str) -> tuple[int, ...]:
     K_RATIO, K_LEFT_OPEN, K_IDLE, K_TRACE_FROM, K_TRACE_TO,
     # of a pool: share of its places at which callers go elsewhere, and come back
     K_SPILL_AT, K_SPILL_BACK,
-) = range(40)  # fmt: skip
+    # of a pool on shared cards (spec.OnCard)
+    K_SWITCHING, K_SM, K_BANDWIDTH,
+) = range(43)  # fmt: skip
 N_FLOAT_HEADER = 48
 # float offsets live in the int header too
 (
@@ -78,6 +80,8 @@ H_NOISE_HASH, H_JITTER_HASH = range(120, 122)
     H_CALLS, H_ROWS, H_FIRST, H_COUNT, H_FLEET, H_POOLS, H_NEEDS, O_POOLS, O_OPENED, O_POOL_LIVE,
     O_TAKES, O_PREFS, O_TIERS, OF_POOLS, OF_WEIGHTS, OF_DELAYS, OF_JITTERS, H_ASIDE,
 ) = range(122, 140)  # fmt: skip
+# shared cards: mode, is there a noise of the host phase, its table
+H_CARD_MODE, H_HOST_NOISE, OF_HOST_NOISE = range(150, 153)
 N_INT_HEADER = 160
 
 # --- stream rows ------------------------------------------------------------------------------
@@ -105,7 +109,9 @@ FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED 
     E_BUSY, E_ACTIVE, E_FIRST_PREFILL, E_CODEC_DONE, E_CODEC_ROWS, E_GAUGE,
     E_PHASE, E_CACHED, E_REFS, E_STEPS, E_PAUSED, E_FULL, E_SINCE, E_TAKEN,
     E_RAMP, E_CLASS, E_COST, E_POOL,
-) = range(36)  # fmt: skip
+    # the first engine on its shared card (-1: it has its own), the next one
+    E_FIRST_MATE, E_MATE,
+) = range(38)  # fmt: skip
 NEI = 40
 (
     G_END, G_START, G_REM, G_SINCE, G_SLOW, G_GPU, G_HOST, G_GATHER, G_KICK, G_BUSY_GPU,
@@ -113,6 +119,9 @@ NEI = 40
     G_RATIO,
 ) = range(19)  # fmt: skip
 NGF = 19
+
+# E_STEPPING: no step, a step (on a shared card its GPU part), its host part before that
+AT_REST, AT_WORK, IN_HOST = range(3)
 
 # --- codec workers ----------------------------------------------------------------------------
 W_ROWS = 0
@@ -174,6 +183,7 @@ REACHED, DECIDE, GROW, STUCK = range(4)
 
 # purposes of the counter hash
 P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE, P_LEFT_OPEN, P_POOL = 101, 102, 103, 104, 105, 106
+P_HOST_NOISE = 120
 
 
 def quantile_edges(per_octave: int) -> np.ndarray:

@@ -14,6 +14,7 @@ import simpy
 from simpy.core import EmptySchedule
 from simpy.events import NORMAL, URGENT
 
+from voicesim.cluster.gpu import ALONE
 from voicesim.engine import blame, kinds, trace
 from voicesim.engine import layout as at
 from voicesim.engine.arena import resized, section
@@ -60,6 +61,7 @@ _FLOAT = (
     (at.OF_POOLS, "pools", at.N_FLOAT_HEADER),
     (at.OF_COMPUTE, "compute", 1),
     (at.OF_NOISE, "noise", 1),
+    (at.OF_HOST_NOISE, "host_noise", 1),
     (at.OF_STREAM, "slots", at.NSF),
     (at.OF_ENGINE, "engines", at.NGF),
     (at.OF_WORKER, "workers", at.NVF),
@@ -124,6 +126,7 @@ class Pool:
             "sessions": len(tape.arrival),
             "compute": sum(len(p.step.compute_s) for p in pools),
             "noise": 4096 * len(pools),
+            "host_noise": 4096 * len(pools) if any(p.host_noise is not None for p in pools) else 0,
             "jitter": 4096,
             "chunks": (2 * margin + 4 * utterances) if spec.record_chunks else 0,
             "ends": 0 if tape.ends is None else len(tape.ends[1]),
@@ -201,7 +204,7 @@ class Pool:
         engines = self.section(at.O_ENGINE)
         for column in (
             at.E_RUN_HEAD, at.E_RUN_TAIL, at.E_WAIT_HEAD, at.E_WAIT_TAIL, at.E_Q_HEAD, at.E_Q_TAIL,
-            at.E_PARTIAL, at.E_FIRST_PREFILL,
+            at.E_PARTIAL, at.E_FIRST_PREFILL, at.E_FIRST_MATE, at.E_MATE,
         ):  # fmt: skip
             engines[:, column] = -1
         floats = self.section(at.OF_ENGINE)
@@ -213,6 +216,9 @@ class Pool:
             first += pool.engines
             schedule += len(pool.schedule)
             compute += len(pool.step.compute_s)
+        for card in s.cards():
+            engines[card, at.E_FIRST_MATE] = card[0]
+            engines[card[:-1], at.E_MATE] = card[1:]
         if s.routes is not None:
             self.section(at.O_PREFS)[:, 0] = s.routes.prefs.ravel()
             self.section(at.O_TIERS)[:, 0] = s.routes.tiers.ravel()
@@ -225,10 +231,11 @@ class Pool:
     ) -> None:
         """A pool's engines: their parameters in a header of the pool's own (the first pool's is
         the arena's), ``schedule`` and ``compute`` the places of its tables."""
-        I, F, codec = self.I, self.F, s.codec
+        I, F, codec, card = self.I, self.F, s.codec, s.on_card
         c = int(I[at.O_POOLS]) + number * at.N_INT_HEADER if number else 0
         k = int(I[at.OF_POOLS]) + number * at.N_FLOAT_HEADER if number else 0
         noise = int(I[at.OF_NOISE]) + number * 4096
+        host_noise = int(I[at.OF_HOST_NOISE]) + number * 4096
         for entry, value in (
             (at.H_FIRST, first), (at.H_COUNT, s.engines), (at.O_SCHEDULE, schedule),
             (at.OF_COMPUTE, compute), (at.OF_NOISE, noise), (at.H_BLOCK, s.block_size),
@@ -244,6 +251,8 @@ class Pool:
             (at.H_INTERLEAVE, s.interleave), (at.H_MIXES, kinds.mixes(s.kind, s.mixed_chunk)),
             (at.H_KEEP, s.keep_hashes), (at.H_LEAVES_OPEN, s.left_open > 0.0),
             (at.H_ASIDE, s.aside),
+            (at.H_CARD_MODE, card.mode if card else ALONE), (at.OF_HOST_NOISE, host_noise),
+            (at.H_HOST_NOISE, s.host_noise is not None),
         ):  # fmt: skip
             I[c + entry] = int(value)
         for entry, x in (
@@ -254,6 +263,11 @@ class Pool:
             (at.K_SPILL_AT, s.spill_at), (at.K_SPILL_BACK, s.spill_back),
         ):  # fmt: skip
             F[k + entry] = x
+        if card:
+            F[k + at.K_SWITCHING] = card.switching
+            F[k + at.K_SM], F[k + at.K_BANDWIDTH] = card.sm, card.bandwidth
+        if s.host_noise is not None:
+            F[host_noise : host_noise + 4096] = s.host_noise
         F[k + at.K_MEMORY : k + at.K_OVERLAP + 1] = s.step.params
         if codec:
             F[k + at.K_CODEC_FLOOR : k + at.K_CODEC_PER_FRAME + 1] = codec.cost

@@ -49,6 +49,23 @@ class CodecSpec:
 
 
 @dataclass(frozen=True)
+class OnCard:
+    """Engines of a pool on cards that they share, with each other or with another pool's.
+
+    card: number of the group of cards; of every pool in it ``per_card`` engines stand on each.
+    mode: cluster.gpu.TIME_SLICED or MPS, the same for all in a group.  switching: (quantum +
+    switch) / quantum.  sm, bandwidth: shares of the card that the engine's work uses alone (MPS).
+    """
+
+    card: int
+    mode: int
+    per_card: int = 1
+    switching: float = 1.0
+    sm: float = 1.0
+    bandwidth: float = 0.0
+
+
+@dataclass(frozen=True)
 class Routes:
     """Which pools of a fleet serve whom.  A *row* is a kind of caller: what they ask for, and from
     where.
@@ -74,6 +91,10 @@ class PoolSpec:
     needed with others.  weight: share of the callers of a tier, in proportion; spill_at: share of
     the pool's places at which it sends callers to the next tier, until only spill_back are taken.
     aside: it serves a load beside, whose gaps and stalls are not counted with the run's.
+
+    on_card: how its engines share cards; None: each has its own.  On a shared one a step has a host
+    phase, which nobody disturbs, and then a GPU phase; host_noise: float64[4096] inverse CDF of the
+    noise of the former, None: that of the step.
 
     schedule: tokens per chunk (first, ramp..., steady; the last one repeats).
     shared_ramp: the place in the schedule belongs to the replica instead of the stream and is never
@@ -155,6 +176,8 @@ class PoolSpec:
     spill_at: float = INF
     spill_back: float = INF
     aside: bool = False
+    on_card: OnCard | None = None
+    host_noise: np.ndarray | None = None
 
     @property
     def pools(self) -> tuple["PoolSpec", ...]:
@@ -170,6 +193,18 @@ class PoolSpec:
     def pool_of(self) -> np.ndarray:
         """int64[replicas]: the pool of each engine, by number."""
         return np.repeat(np.arange(len(self.pools)), [p.engines for p in self.pools])
+
+    def cards(self) -> list[list[int]]:
+        """The engines of each shared card, by number."""
+        found: dict[tuple[int, int], list[int]] = {}
+        first = 0
+        for pool in self.pools:
+            if pool.on_card is not None:
+                for i in range(pool.engines):
+                    card = pool.on_card.card, i // pool.on_card.per_card
+                    found.setdefault(card, []).append(first + i)
+            first += pool.engines
+        return list(found.values())
 
     @property
     def bins(self) -> int:

@@ -320,7 +320,7 @@ class _Settings:
             raise ExperimentError(f"--vary {sets}: {problem}") from None
         name = ", ".join(f"{short(k)}={t}" for k, t in texts.items())
         price = made.cluster.price_per_hour
-        cost = float(sum(pool.cards for pool in made.cluster.pools.values()))
+        cost = float(sum(made.cluster.cards_of(name) for name in made.cluster.pools))
         if price is not None:
             cost = price * made.horizon / 3600.0
         return Setting(name, tuple(values), cost, made)

@@ -126,11 +126,12 @@ class Space:
     def _cards(self, values: Mapping[str, str]) -> list[str]:
         """Overrides of gpus.count where more replicas need more cards than the file has."""
         cluster = self.base.cluster
-        need = dict.fromkeys(cluster.gpus, 0)
-        for name, pool in cluster.pools.items():
+        replicas = {}
+        for name in cluster.pools:
             text = values.get(f"cluster.pools.{name}.replicas", "")
-            replicas = int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else pool.replicas
-            need[pool.on] += replicas * (pool.cards // pool.replicas)
+            if re.fullmatch(r"\d{1,6}", text, re.ASCII):
+                replicas[name] = int(text)
+        need = cluster.cards_needed(replicas)
         found = []
         for kind, cards in need.items():
             count, has = f"cluster.gpus.{kind}.count", cluster.gpus[kind].count

@@ -29,7 +29,16 @@ from voicesim.session.record import D_LIVE
 from voicesim.simulation import Run, simulate
 from voicesim.study import callers, warnings_of
 
-MODEL_PARTS = ("engine", "listener", "metrics", "policy", "scenario", "session", "workload")
+MODEL_PARTS = (
+    "cluster",
+    "engine",
+    "listener",
+    "metrics",
+    "policy",
+    "scenario",
+    "session",
+    "workload",
+)
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,7 @@ def model_version() -> str:
     root = Path(voicesim.__file__).parent
     sources = [
         root / "simulation.py",
+        root / "kv.py",
         root / "study.py",
         *(p for d in MODEL_PARTS for p in (root / d).rglob("*.py")),
     ]

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from voicesim.scenario import Scenario
-from voicesim.scenario.cluster import Pool
+from voicesim.scenario.cluster import Cluster, Pool
 
 CALLERS = "callers"
 """The group of sliders that say who calls: they move both sides of the page."""
@@ -82,7 +82,7 @@ def sliders_of(scenario: Scenario) -> dict[str, Slider]:
     found = [
         *_arrivals(scenario),
         *_admission(scenario),
-        *(s for name, pool in scenario.cluster.of("tts").items() for s in _pool(name, pool)),
+        *(s for n, p in scenario.cluster.of("tts").items() for s in _pool(n, p, scenario.cluster)),
         *_player(scenario),
     ]
     return {slider.key: slider for slider in found if slider.low < slider.high}
@@ -122,11 +122,13 @@ def _admission(scenario: Scenario) -> Iterator[Slider]:
         yield _time(at + "lead", "Slack, lead of every stream", group, admission.lead, 0.25)
 
 
-def _pool(name: str, pool: Pool) -> Iterator[Slider]:
+def _pool(name: str, pool: Pool, cluster: Cluster) -> Iterator[Slider]:
     at, group = f"cluster.pools.{name}.", f"pool {name}"
     per = pool.cards // pool.replicas
     label = f"Replicas ({pool.on}{' and its codec card' if per > 1 else ''})"
-    yield _whole(at + "replicas", label, group, pool.replicas, 2, 10_000, card=pool.on, per=per)
+    if cluster.share_of(name) is None:  # replicas on shared cards come with their neighbours
+        number = pool.replicas
+        yield _whole(at + "replicas", label, group, number, 2, 10_000, card=pool.on, per=per)
     if pool.codec is not None or "chunk" in pool.model_fields_set:
         first = pool.chunks.first
         high = max(pool.chunks.steady, 2 * first)

@@ -56,7 +56,7 @@ class Stage:
     kind: str
     pool: int = -1
     card: str = ""
-    cards: int = 0
+    cards: float = 0
     per_hour: float | None = None
     wer: float | None = None
 

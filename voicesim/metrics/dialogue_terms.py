@@ -58,4 +58,4 @@ def _stages(scenario: Any) -> Iterator[Stage]:
             of_spec = -1 if role == "asr" else number
             number += role != "asr"
             wer = pool.asr.wer if role == "asr" else None
-            yield Stage(name, role, of_spec, pool.on, pool.cards, price, wer)
+            yield Stage(name, role, of_spec, pool.on, cluster.cards_of(name), price, wer)

@@ -23,6 +23,7 @@ from .engine_checks import unused as unused_of_engines
 from .errors import Path, bare, chosen, is_model, meant, shown, unknown
 from .fleet_checks import fleet
 from .policies import AdmitAll, Cap, CapQueue, Custom
+from .share_checks import shared
 from .units import constant
 from .workload import Refused, Retry, Workload
 
@@ -280,6 +281,7 @@ def _cluster(c: Any) -> Iterator[tuple[Path, str]]:
         yield (*at, "gpus"), "needs at least one kind of card"
     if isinstance(c.pools, dict) and not pools:
         yield (*at, "pools"), "needs at least one pool"
+    yield from shared(c)
     taken: dict[str, int] = {}
     for name, pool in pools.items():
         where = (*at, "pools", name)
@@ -287,7 +289,7 @@ def _cluster(c: Any) -> Iterator[tuple[Path, str]]:
             if pool.on not in gpus:
                 yield (*where, "on"), unknown(pool.on, gpus, f"unknown GPU {shown(pool.on)}")
             else:
-                yield from _card(where, pool, gpus[pool.on], taken)
+                yield from _card(where, pool, gpus[pool.on], taken, _per_card(c, name))
         if pool is not HOLE and not isinstance(pool, AsrPool):
             yield from _pool(where, pool)
 
@@ -374,14 +376,32 @@ def _pool(at: Path, pool: Any) -> Iterator[tuple[Path, str]]:
         yield (*at, "codec", "batch", "window"), "never used: batch.cap is 1"
 
 
-def _card(at: Path, pool: Any, gpu: Any, taken: dict[str, int]) -> Iterator[tuple[Path, str]]:
-    """taken: cards of each kind that the pools before it occupy; its own are added."""
+def _per_card(c: Any, name: str) -> int | None:
+    """Replicas of a pool on each shared card; 0: an earlier pool has counted the cards already;
+    None: it has its own cards, or nobody can tell."""
+    for share in c.share if isinstance(c.share, list) else ():
+        pools = share.pools if isinstance(getattr(share, "pools", None), dict) else {}
+        if name in pools:
+            first = name == next(iter(pools))
+            per = getattr(pools[name], "per_card", None)
+            return per if first and isinstance(per, int) else 0
+    return None
+
+
+def _card(
+    at: Path, pool: Any, gpu: Any, taken: dict[str, int], per: int | None
+) -> Iterator[tuple[Path, str]]:
+    """taken: cards of each kind that the pools before it occupy; its own are added.  per: its
+    replicas on a shared card (see ``_per_card``)."""
     hears = isinstance(pool, AsrPool)
     other = not hears and pool.codec is not None and pool.codec.on == "other_gpu"
     before = taken.get(pool.on, 0)
     cards = pool.cards if hears else pool.replicas * (2 if other else 1)
+    if per is not None:
+        cards = -(-pool.replicas // per) if per and isinstance(pool.replicas, int) else 0
     if before + cards > gpu.count:
         extra = " with a second card each for the codec" if other else ""
+        extra = f", {per} on a card," if per else extra
         if hears and cards > pool.replicas:
             extra = f" of {pool.asr.workers} workers each"
         text = f"{pool.replicas} replicas{extra} need {cards} cards; there are {gpu.count}"

@@ -24,6 +24,7 @@ from .asr import AsrPool
 from .errors import shown, tag_of, unknown, wrong
 from .part import Part, named_file
 from .regions import Region
+from .share import Share as CardShare
 from .units import (
     Count,
     Duration,
@@ -466,6 +467,10 @@ class Cluster(Part):
         default_factory=dict,
         description="Places with callers or cards, by a name of your own; default none.",
     )
+    share: list[CardShare] = Field(
+        default_factory=list,
+        description="Cards that several engines share; default none: each has its own.",
+    )
 
     @model_serializer(mode="wrap")
     def _only_used(self, handler: Any) -> dict[str, Any]:
@@ -473,6 +478,8 @@ class Cluster(Part):
         data: dict[str, Any] = handler(self)
         if not self.regions:
             data.pop("regions", None)
+        if not self.share:
+            data.pop("share", None)
         return data
 
     @property
@@ -497,10 +504,32 @@ class Cluster(Part):
         """The cards of the only pool."""
         return self.gpus[self.pool.on]
 
+    def share_of(self, name: str) -> CardShare | None:
+        """The shared cards that a pool is on; None if its engines have cards of their own."""
+        return next((each for each in self.share if name in each.pools), None)
+
+    def cards_of(self, name: str) -> float:
+        """Cards that a pool occupies; of shared ones an equal part for each pool on them."""
+        share, pool = self.share_of(name), self.pools[name]
+        if share is None:
+            return pool.cards
+        return pool.replicas / share.pools[name].per_card / len(share.pools)
+
+    def cards_needed(self, replicas: dict[str, int]) -> dict[str, int]:
+        """Cards of each kind that so many replicas of the pools need (all others as they are)."""
+        need = dict.fromkeys(self.gpus, 0)
+        count = {name: replicas.get(name, pool.replicas) for name, pool in self.pools.items()}
+        for each in self.share:
+            need[self.pools[next(iter(each.pools))].on] += each.cards(count)
+        for name, pool in self.pools.items():
+            if self.share_of(name) is None:
+                need[pool.on] += count[name] * (pool.cards // pool.replicas)
+        return need
+
     @property
     def price_per_hour(self) -> float | None:
         """Money for the cards of all pools per hour; None if one of them has no price."""
         prices = [self.gpus[pool.on].price_per_hour for pool in self.pools.values()]
-        cards = [pool.cards for pool in self.pools.values()]
+        cards = [self.cards_of(name) for name in self.pools]
         known = [p * n for p, n in zip(prices, cards, strict=True) if p is not None]
         return sum(known) if len(known) == len(prices) else None

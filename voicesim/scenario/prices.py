@@ -116,9 +116,9 @@ class Prices(Part):
         default=None, description="The network; default none: free."
     )
 
-    def hour(self, card: str, cards: int, default: float | None) -> float | None:
+    def hour(self, card: str, cards: float, default: float | None) -> float | None:
         """Money for an hour of ``cards`` cards of a kind; None if some of them have no price."""
-        total, left = 0.0, cards
+        total, left = 0.0, float(cards)
         for each in self.cards:
             if each.card == card:
                 taken = left if each.cards is None else min(each.cards, left)

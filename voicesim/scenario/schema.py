@@ -140,6 +140,7 @@ class Scenario(Part):
 
     _home: Path = PrivateAttr(Path())
     _slice: tuple[float, float] = PrivateAttr((0.0, 1.0))
+    _whole: Cluster | None = PrivateAttr(None)
 
     @model_serializer(mode="wrap")
     def _only_used(self, handler: Any) -> dict[str, Any]:
@@ -166,6 +167,11 @@ class Scenario(Part):
     def home(self) -> Path:
         """Folder of the file: where a policy's module is looked for first."""
         return self._home
+
+    @property
+    def whole(self) -> Cluster:
+        """The cluster of the file, be this all of the scenario or one pool's part of it."""
+        return self._whole or self.cluster
 
     @property
     def slice(self) -> tuple[float, float]:
@@ -212,7 +218,7 @@ class Scenario(Part):
             load = self.load_of(name)
             workload = self.beside[load] if load else self.workload
             part = self.model_copy(update={"cluster": cluster, "workload": workload, "beside": {}})
-            part._home = self._home
+            part._home, part._whole = self._home, self.cluster
             found.append(part)
         return found
 
@@ -231,7 +237,7 @@ class Scenario(Part):
             high = 1.0 if name == last else low + (pool.share or 0.0)
             cluster = self.cluster.model_copy(update={"pools": {name: pool}})
             part = self.model_copy(update={"cluster": cluster})
-            part._home, part._slice = self._home, (low, high)
+            part._home, part._slice, part._whole = self._home, (low, high), self.whole
             found.append(part)
             low = high
         return found

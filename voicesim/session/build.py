@@ -123,8 +123,8 @@ def _pools(scenario: Scenario, replication: int) -> dict[str, tuple[PoolSpec, ..
     number = 0
     for role in ("llm", "tts", "omni"):
         specs = []
-        for pool in scenario.cluster.of(role).values():
-            spec = _stage(scenario, pool)
+        for name, pool in scenario.cluster.of(role).items():
+            spec = _stage(scenario, name, pool)
             specs.append(replace(spec, routing=route, seed=_seed(scenario, replication, number)))
             number += 1
         found[role] = tuple(specs)
@@ -137,12 +137,12 @@ def _seed(scenario: Scenario, replication: int, number: int) -> int:
     return signed(rng.hash_key_py(seed, rng.Purpose.POOL, number, 1))
 
 
-def _stage(scenario: Scenario, pool: Pool) -> PoolSpec:
+def _stage(scenario: Scenario, name: str, pool: Pool) -> PoolSpec:
     profile = profile_of(pool)
     prefix = scenario.pipeline.voice_prompt if pool.role == "tts" else _system_prompt(scenario)
     return PoolSpec(
         stage=True,
-        **stage_numbers(pool, scenario.cluster.gpus[pool.on], profile),
+        **stage_numbers(scenario, name, profile),
         token_audio=1.0 if pool.role == "llm" else token_audio(profile),
         prefix=prefix if pool.engine.prefix_caching else 0,
         horizon=scenario.horizon,

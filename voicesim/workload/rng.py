@@ -41,6 +41,7 @@ class Purpose(IntEnum):
     PATIENCE = 6
     RUN = 7
     POOL = 8
+    START = 14
     COPIES = 15
     ASKS = 16
     ORIGINS = 17

@@ -19,6 +19,7 @@ from voicesim.engine.kernel.lists import append, prepend, push_timer, remove
 from voicesim.engine.kernel.schedule import (
     compute_at,
     gpu_seconds,
+    host_phase,
     host_seconds,
     step_seconds,
 )
@@ -247,7 +248,7 @@ def step_end(F, I, g, t):
     if I[e + E_FIRST_PREFILL] >= 0:
         end_prefills(F, I, g, t)
     F[x + G_BOUNDARY] = F[x + G_START]
-    I[e + E_STEPPING] = 0
+    I[e + E_STEPPING] = AT_REST
     begin_step(F, I, g, t)
     reshare(F, I, g, t)
     dispatch(F, I, g, t, False)
@@ -859,15 +860,42 @@ def begin_step(F, I, g, t):
     seconds = full * noise
     if I[H_BLAME] != 0:
         step_begins(F, I, g, decodes, context, float(tokens - decodes), kv, full)
-    I[e + E_STEPPING] = 1
+    I[e + E_STEPPING] = AT_WORK
     F[x + G_START] = t
     F[x + G_GPU] = gpu * noise
     F[x + G_HOST] = host * noise
     F[x + G_SOLO] = seconds
+    if I[e + E_FIRST_MATE] >= 0:
+        host_noise = noise
+        if I[c + H_HOST_NOISE] != 0:
+            key = hash_on(hash_on(0, I[H_SEED], P_HOST_NOISE), g, I[e + E_STEPS])
+            host_noise = F[I[c + OF_HOST_NOISE] + table_index(key)]
+        first = host_phase(cost, gpu, host) * host_noise
+        F[x + G_HOST] = host * host_noise
+        F[x + G_SOLO] = first + F[x + G_GPU]
+        seconds = F[x + G_GPU]
+        if first > 0.0:
+            I[e + E_STEPPING] = IN_HOST
+            seconds = first
+    run_for(F, x, t, seconds)
+
+
+@compiled
+def run_for(F, x, t, seconds):
+    """The engine's work in flight: so many seconds at full pace."""
     F[x + G_REM] = seconds
     F[x + G_SINCE] = t
     F[x + G_SLOW] = 1.0
     F[x + G_END] = t + seconds
+
+
+@compiled
+def host_end(F, I, g, t):
+    """On a shared card: the step's work comes to the GPU."""
+    x = I[OF_ENGINE] + g * NGF
+    I[I[O_ENGINE] + g * NEI + E_STEPPING] = AT_WORK
+    run_for(F, x, t, F[x + G_GPU])
+    reshare(F, I, g, t)
 
 
 @compiled

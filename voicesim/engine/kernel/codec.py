@@ -1,5 +1,6 @@
 """The codec stage of one engine: the queue of chunks, the gather window, batches, delivery."""
 
+from voicesim.cluster import gpu
 from voicesim.engine.blame import N_HANDED, N_STATE, NOW, NSB
 from voicesim.engine.kernel import trace
 from voicesim.engine.kernel.blame import arrived, chunk_filled, vocoded
@@ -12,6 +13,7 @@ from voicesim.engine.kernel.session import (
     hang_up,
     maybe_free,
     next_utterance,
+    touch,
     write_result,
 )
 from voicesim.engine.layout import *
@@ -20,6 +22,7 @@ from voicesim.listener import player
 from voicesim.policy.admission import LAG_WEIGHT
 from voicesim.workload import rng
 
+slowdown = adopt(gpu.slowdown)
 hash_on = adopt(rng.hash_on)
 table_index = adopt(rng.table_index)
 player_deliver = adopt(player.deliver)
@@ -383,10 +386,43 @@ def start_batch(F, I, g, t, rows):
 
 @compiled
 def reshare(F, I, g, t):
-    """Decoder and codec batches on one GPU slow each other down while they overlap.
+    """What is on engine g's GPU has changed: everything there goes at its new pace.
+
+    On a shared card others come and go with it: all that have work on the GPU slow each other.
+    """
+    m = I[I[O_ENGINE] + g * NEI + E_FIRST_MATE]
+    if m < 0:
+        go_at(F, I, g, t, 1.0)
+        return
+    active = 0
+    sm = 0.0
+    bandwidth = 0.0
+    while m >= 0:
+        e = I[O_ENGINE] + m * NEI
+        if I[e + E_STEPPING] == AT_WORK or I[e + E_BUSY] > 0:
+            active += 1
+            sm = sm + F[I[e + E_COST] + K_SM]
+            bandwidth = bandwidth + F[I[e + E_COST] + K_BANDWIDTH]
+        m = I[e + E_MATE]
+    e = I[O_ENGINE] + g * NEI
+    mode = I[I[e + E_CLASS] + H_CARD_MODE]
+    slow = slowdown(mode, active, sm, bandwidth, F[I[e + E_COST] + K_SWITCHING])
+    m = I[e + E_FIRST_MATE]
+    while m >= 0:
+        moves = go_at(F, I, m, t, slow)
+        if moves and m != g:
+            touch(F, I, m)
+        m = I[I[O_ENGINE] + m * NEI + E_MATE]
+
+
+@compiled
+def go_at(F, I, g, t, others):
+    """Decoder and codec batches on one GPU slow each other down while they overlap, and other
+    engines slow all of that ``others`` times.
 
     n codec batches at once share the GPU (the codec fills it: n take n times as long); a decode
     step running beside stretches them by codec_slowdown, and is stretched by decode_slowdown.
+    True if an end has moved.
     """
     e = I[O_ENGINE] + g * NEI
     c = I[e + E_CLASS]
@@ -394,14 +430,17 @@ def reshare(F, I, g, t):
     x = I[OF_ENGINE] + g * NGF
     busy = I[e + E_BUSY]
     shared = I[c + H_SHARED] != 0
-    if I[e + E_STEPPING] != 0:
-        slow = F[k + K_DECODE_SLOW] if shared and busy > 0 else 1.0
+    steps = I[e + E_STEPPING] == AT_WORK
+    moves = False
+    if steps:
+        slow = (F[k + K_DECODE_SLOW] if shared and busy > 0 else 1.0) * others
         if slow != F[x + G_SLOW]:
             F[x + G_REM] = F[x + G_REM] - (t - F[x + G_SINCE]) / F[x + G_SLOW]
             F[x + G_SINCE] = t
             F[x + G_SLOW] = slow
             F[x + G_END] = t + F[x + G_REM] * slow
-    slow = busy * (F[k + K_CODEC_SLOW] if shared and I[e + E_STEPPING] != 0 else 1.0)
+            moves = True
+    slow = busy * (F[k + K_CODEC_SLOW] if shared and steps else 1.0) * others
     workers = I[H_WORKERS]
     for w in range(g * workers, (g + 1) * workers):
         if I[I[O_WORKER] + w * NWI + W_ROWS] > 0:
@@ -411,6 +450,8 @@ def reshare(F, I, g, t):
                 F[v + V_SINCE] = t
                 F[v + V_SLOW] = slow
                 F[v + V_END] = t + F[v + V_REM] * slow
+                moves = True
+    return moves
 
 
 @compiled

@@ -3,7 +3,7 @@
 Arenas come in by address (Pool.arenas); within the model F and I are pointers to them.
 """
 
-from voicesim.engine.kernel.batch import idle_timeout, kick, step_end
+from voicesim.engine.kernel.batch import host_end, idle_timeout, kick, step_end
 from voicesim.engine.kernel.codec import codec_end, dispatch
 from voicesim.engine.kernel.jit import compiled, float_pointer, int_pointer
 from voicesim.engine.kernel.lists import pop_timer
@@ -33,7 +33,9 @@ ROOM_CHECK = 8
 @compiled
 def engine_event(F, I, g, t):
     kind = I[I[O_TREE] + 1 + g]
-    if kind == STEP_END:
+    if kind == STEP_END and I[I[O_ENGINE] + g * NEI + E_STEPPING] == IN_HOST:
+        host_end(F, I, g, t)
+    elif kind == STEP_END:
         step_end(F, I, g, t)
     elif kind == CODEC_END:
         codec_end(F, I, g, t)

@@ -7,6 +7,7 @@ from voicesim.engine.layout import H_MAXTOK, OF_COMPUTE
 combine = adopt(cost.combine)
 host_seconds = adopt(cost.host_seconds)
 step_seconds = adopt(cost.step_seconds)
+host_phase = adopt(cost.host_phase)
 codec_seconds = adopt(cost.codec_seconds)
 gpu_seconds = adopt(cost.gpu_seconds, combine=combine)
 

@@ -171,16 +171,24 @@ class Codec:
         self.dispatch()
 
     def reshare(self) -> None:
-        """Decoder and codec batches slow each other down while they overlap on one GPU."""
-        if self.spec is None:
-            return
+        """What is on the GPU has changed; on a shared card everything there goes at a new pace."""
+        if self.engine.card is None:
+            self.go_at(1.0)
+        else:
+            self.engine.card.reshare()
+
+    def go_at(self, others: float) -> None:
+        """Decoder and codec batches slow each other down while they overlap on one GPU, and other
+        engines slow all of that ``others`` times."""
         engine, n = self.engine, len(self.batches)
-        shared = self.spec.shared
-        if engine.stepping:
-            engine.step.slow_to(engine.spec.decode_slowdown if shared and n > 0 else 1.0)
-        beside = engine.spec.codec_slowdown if shared and engine.stepping else 1.0
+        shared = self.spec is not None and self.spec.shared
+        steps = engine.stepping and not engine.in_host
+        if steps:
+            own = engine.spec.decode_slowdown if shared and n > 0 else 1.0
+            engine.step.slow_to(own * others)
+        beside = engine.spec.codec_slowdown if shared and steps else 1.0
         for work, _ in self.batches.values():
-            work.slow_to(n * beside)
+            work.slow_to(n * beside * others)
 
     # --- to the listener ----------------------------------------------------------------------
 

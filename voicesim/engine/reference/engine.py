@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from voicesim.cluster import gpu
 from voicesim.engine import blame, cost, kinds, trace
 from voicesim.engine import layout as at
 from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG
@@ -19,6 +20,27 @@ from voicesim.engine.reference.stream import Stream
 from voicesim.engine.reference.timeline import Work
 from voicesim.engine.spec import INF
 from voicesim.workload.rng import hash_key_py, table_index_py
+
+
+class Card:
+    """A GPU that several engines share: those with work on it slow each other."""
+
+    def __init__(self, engines: list["Engine"]):
+        self.engines = engines
+        for engine in engines:
+            engine.card = self
+
+    def reshare(self) -> None:
+        """Everything on the GPU goes at the pace that those who are there leave each other."""
+        busy = [e for e in self.engines if (e.stepping and not e.in_host) or e.codec.batches]
+        shares = [e.spec.on_card for e in busy]
+        on = self.engines[0].spec.on_card
+        slow = gpu.slowdown(
+            on.mode, len(busy), sum(s.sm for s in shares), sum(s.bandwidth for s in shares),
+            on.switching,
+        )  # fmt: skip
+        for engine in self.engines:
+            engine.codec.go_at(slow)
 
 
 class Engine:
@@ -44,7 +66,8 @@ class Engine:
         self.steps = 0
         self.step: Work | None = None
         self.gpu = self.host = self.solo = 0.0
-        self.stepping = False
+        self.stepping = self.in_host = False  # in_host: before its work comes to a shared GPU
+        self.card: Card | None = None
         self.kicked = self.env.event()
         self.kick_pending = False
         self.chunks_emitted = 0
@@ -70,6 +93,9 @@ class Engine:
             while going:
                 assert self.step is not None
                 yield self.step.done
+                if self.in_host:
+                    self.to_gpu()
+                    yield self.step.done
                 self.end_step()
                 going = self.begin_step()
                 self.codec.reshare()
@@ -360,7 +386,30 @@ class Engine:
             self.sums.step_begins(decodes, context, tokens - decodes, kv, full)
         self.gpu, self.host, self.solo = gpu * noise, host * noise, seconds
         self.stepping = True
+        if self.card is not None:
+            seconds = self.two_phases(gpu, host, noise)
         self.step = Work(self.env, seconds, at.STEP_END, self.number)
+
+    def two_phases(self, gpu: float, host: float, noise: float) -> float:
+        """On a shared card: how long the step is in the host, or on the GPU if it begins there."""
+        spec = self.spec
+        if spec.host_noise is not None:
+            key = hash_key_py(self.world.spec.seed, at.P_HOST_NOISE, self.number, self.steps)
+            noise = float(spec.host_noise[table_index_py(key)])
+        first = cost.host_phase(spec.step.params, gpu, host) * noise
+        self.host = host * noise
+        self.solo = first + self.gpu
+        self.in_host = first > 0.0
+        return first if self.in_host else self.gpu
+
+    def to_gpu(self) -> None:
+        """On a shared card: the step's work comes to the GPU."""
+        assert self.step is not None
+        began = self.step.started
+        self.in_host = False
+        self.step = Work(self.env, self.gpu, at.STEP_END, self.number)
+        self.step.started = began
+        self.codec.reshare()
 
     def compute(self, tokens: int) -> float:
         table = self.spec.step.compute_s

@@ -13,7 +13,7 @@ from voicesim.engine.blame import N_STALL_F, N_STALL_I, NETWORK, SCHEDULE
 from voicesim.engine.kinds import must_fit
 from voicesim.engine.record import RunRecord
 from voicesim.engine.reference.blame import stall_row
-from voicesim.engine.reference.engine import Engine
+from voicesim.engine.reference.engine import Card, Engine
 from voicesim.engine.reference.stream import Stream
 from voicesim.engine.reference.timeline import Timeline
 from voicesim.engine.spec import INF, MOST_AT_ONCE, NoProgressError, PoolSpec
@@ -82,6 +82,8 @@ class World:
             group.first = len(self.engines)
             for _ in range(group.spec.engines):
                 self.engines.append(Engine(self, len(self.engines), group))
+        for card in spec.cards():
+            Card([self.engines[g] for g in card])
         self.env.process(self.sampler())
         for k in range(len(tape.arrival)):
             self.env.process(self.session(k))
