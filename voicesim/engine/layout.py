@@ -45,7 +45,9 @@ def _columns(names: str) -> tuple[int, ...]:
     K_RATIO, K_LEFT_OPEN, K_IDLE, K_TRACE_FROM, K_TRACE_TO,
     # of a pool: share of its places at which callers go elsewhere, and come back
     K_SPILL_AT, K_SPILL_BACK,
-) = range(40)  # fmt: skip
+    # of the codec's queue: when a chunk is pressing, urgent; of lead pacing: how far ahead
+    K_CODEC_LEAD, K_CODEC_RESERVE, K_PACE,
+) = range(43)  # fmt: skip
 N_FLOAT_HEADER = 48
 # float offsets live in the int header too
 (
@@ -78,6 +80,8 @@ H_NOISE_HASH, H_JITTER_HASH = range(120, 122)
     H_CALLS, H_ROWS, H_FIRST, H_COUNT, H_FLEET, H_POOLS, H_NEEDS, O_POOLS, O_OPENED, O_POOL_LIVE,
     O_TAKES, O_PREFS, O_TIERS, OF_POOLS, OF_WEIGHTS, OF_DELAYS,
 ) = range(122, 138)  # fmt: skip
+# lead pacing: do streams pause, slots that those who go on leave to others
+H_PACED, H_STARTS = range(138, 140)
 N_INT_HEADER = 160
 
 # --- stream rows ------------------------------------------------------------------------------
@@ -96,7 +100,7 @@ NSI = 36
 NSF = 21
 
 # stream states
-FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED = range(8)
+FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED, HELD = range(9)
 
 # --- engine rows ------------------------------------------------------------------------------
 (
@@ -104,8 +108,8 @@ FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED 
     E_FREE, E_STEP, E_STEPPING, E_PARTIAL, E_KICK, E_CHUNKS, E_ABORTS, E_Q_HEAD, E_Q_TAIL, E_QUEUED,
     E_BUSY, E_ACTIVE, E_FIRST_PREFILL, E_CODEC_DONE, E_CODEC_ROWS, E_GAUGE,
     E_PHASE, E_CACHED, E_REFS, E_STEPS, E_PAUSED, E_FULL, E_SINCE, E_TAKEN,
-    E_RAMP, E_CLASS, E_COST, E_POOL,
-) = range(36)  # fmt: skip
+    E_RAMP, E_CLASS, E_COST, E_POOL, E_HELD,
+) = range(37)  # fmt: skip
 NEI = 40
 (
     G_END, G_START, G_REM, G_SINCE, G_SLOW, G_GPU, G_HOST, G_GATHER, G_KICK, G_BUSY_GPU,
