@@ -319,6 +319,8 @@ def stage_numbers(
         "conservativeness": engine.conservativeness,
         "interleave": engine.interleave or 0,
         "keep_hashes": engine.prefix_caching and engine.kind in KEEPS_OWN,
+        "pace": INF if engine.pacing is None else engine.pacing.lead,
+        "starts": 0 if engine.pacing is None else engine.pacing.reserve_slots,
         "idle_timeout": INF if engine.idle_timeout is None else engine.idle_timeout,
         "overlap": bool(step.params[OVERLAP]),
         "noise": profile.noise_table() if engine.noise and profile.noise else None,
@@ -371,14 +373,17 @@ def codec_spec(codec: Any, profile: Profile) -> CodecSpec:
             "{floor, per_row, per_frame} in the pool"
         )
     cost = profile.codec_cost(override)
+    reserve = getattr(codec.queue, "reserve", None)
     return CodecSpec(
         cost=cost,
         left_context=codec.left_context,
         cap=codec.batch.cap,
         gather=codec.batch.window,
         workers=codec.workers,
-        queue=CODEC_QUEUES.index(codec.queue.kind),
+        queue=CODEC_QUEUES.index(codec.queue.kind + "_reserve" * (reserve is not None)),
         window=getattr(codec.queue, "streams", 0),
+        lead=getattr(codec.queue, "lead", 1.0),
+        reserve=reserve or 0.0,
         shared=codec.on == "same_gpu",
     )
 

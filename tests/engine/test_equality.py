@@ -20,6 +20,8 @@ from voicesim.engine.kernel.codec import ratio_bucket
 from voicesim.engine.kinds import ENGINES
 from voicesim.engine.pool import Pool, PoolEnvironment, record
 from voicesim.engine.reference import run_reference, world
+from voicesim.engine.reference.codec import FIFO
+from voicesim.engine.spec import CODEC_QUEUES, INF
 
 EDGES = at.quantile_edges(at.FINE_PER_OCTAVE)
 
@@ -143,6 +145,36 @@ def test_a_wrong_step_cost_is_caught():
         spec, step=StepCost(spec.step.params, np.nextafter(spec.step.compute_s, 1.0))
     )
     assert "utterance_f" in differences(record(pool), run_reference(wrong, tape))
+
+
+def test_the_worlds_have_every_order():
+    """In each order of the codec's queue, and where streams pause, some runs end otherwise than
+    they would without it."""
+
+    def play(spec, tape):
+        pool = Pool(spec, tape)
+        pool.advance(spec.end)
+        return record(pool)
+
+    changed = dict.fromkeys(
+        (*CODEC_QUEUES[1:], "pauses", "pauses, preempted", "pauses, overlap"), 0
+    )
+    for seed in range(900):
+        spec, tape = random_world(seed)
+        plain = []
+        if spec.codec is not None and spec.codec.queue != FIFO:
+            fifo = dataclasses.replace(spec.codec, queue=FIFO)
+            plain.append((CODEC_QUEUES[spec.codec.queue], dataclasses.replace(spec, codec=fifo)))
+        if spec.pace < INF:
+            plain.append(("pauses", dataclasses.replace(spec, pace=INF)))
+        run = play(spec, tape) if plain else None
+        for name, without in plain:
+            if differences(run, play(without, tape)):
+                changed[name] += 1
+                if name == "pauses":
+                    changed["pauses, preempted"] += run.counters["preemptions"] > 0
+                    changed["pauses, overlap"] += spec.overlap
+    assert min(changed.values()) >= 10, changed
 
 
 def test_the_worlds_have_it_all():

@@ -8,6 +8,7 @@ from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
 from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG, VLLM
 from voicesim.engine.record import RunRecord
+from voicesim.engine.reference.codec import EDF_RESERVE, PRESSING, STARTUP_FIRST
 from voicesim.engine.spec import CodecSpec, OnCard, PoolSpec, Routes
 from voicesim.workload.tape import Tape
 
@@ -140,6 +141,7 @@ def random_world(seed: int, may_close: bool = True, **fixed) -> tuple[PoolSpec, 
     tape = tape_of(arrival, tokens, prompt, think, patience, first, closed)
     asked = {"blame": seed % 2 == 1, "trace": (0.5, 3.0) if seed % 4 == 1 else None}
     spec = dataclasses.replace(spec, **(random_kind(seed, tape, tight) | asked | fixed))
+    spec = dataclasses.replace(spec, **(random_order(seed, spec) | fixed))
     if spec.kind == SGLANG and spec.conservativeness == 0.05:  # as long as declared
         tape = dataclasses.replace(tape, tokens=np.full_like(tape.tokens, tape.tokens.max()))
     return spec, tape
@@ -183,11 +185,33 @@ def random_kind(seed: int, tape: Tape, tight: int) -> dict:
     return knobs
 
 
+def random_order(seed: int, spec: PoolSpec) -> dict:
+    """Who is served first: another order of the codec's queue, and streams that pause when they are
+    ahead, each in every second world that can have it."""
+    rng = np.random.default_rng((seed, 3))
+
+    def one_of(*values):
+        return values[int(rng.integers(len(values)))]
+
+    found: dict = {}
+    if spec.codec is not None and rng.random() < 0.5:
+        found["codec"] = dataclasses.replace(
+            spec.codec,
+            queue=int(one_of(PRESSING, PRESSING, STARTUP_FIRST, EDF_RESERVE)),
+            lead=one_of(0.0, 0.2, 1.0),
+            reserve=one_of(0.0, 0.05, 0.5),
+        )
+    if spec.kind == VLLM and rng.random() < 0.5:
+        found["pace"] = one_of(0.0, 0.03, 0.3, 1.0)
+        found["starts"] = int(one_of(0, 0, 1, spec.max_num_seqs - 1))
+    return found
+
+
 OF_A_POOL = (
     "engines", "step", "schedule", "codec", "token_audio", "max_num_seqs", "budget", "block_size",
     "blocks", "reserve", "prefix", "overlap", "kind", "max_new", "max_engine_queue", "mixed_chunk",
     "conservativeness", "interleave", "keep_hashes", "left_open", "idle_timeout", "noise",
-    "decode_slowdown", "codec_slowdown", "delay", "limit",
+    "decode_slowdown", "codec_slowdown", "delay", "limit", "pace", "starts",
 )  # fmt: skip
 """What the pools of a fleet differ in."""
 

@@ -31,7 +31,7 @@ def test_everything_is_listed_at_once(refused):
           admission: {policy: foo}
         variants:
           a: {policies.admision: {kind: cap, streams: 40}}
-          b: {policies.admission: {kind: cap, streams: 400}}
+          b: {listener.player: {prebuffer: 2s, max_queue: 1s}}
         """
     )
     expected = [
@@ -55,8 +55,8 @@ def test_everything_is_listed_at_once(refused):
         "case.yaml:17: policies.admission.policy: expected package.module:ClassName; found 'foo'",
         "case.yaml:19: variants.a.policies.admision: unknown key 'admision'; did you mean "
         "'admission'?",
-        "case.yaml:20: variants.b.policies.admission.streams: 400 is more than the engine's "
-        "max_num_seqs (256)",
+        "case.yaml:20: variants.b.listener.player.max_queue: must hold at least prebuffer and "
+        "rebuffer (2s)",
     ]
     assert len(found) == len(expected), "\n".join(found)
     for line, start in zip(found, expected, strict=True):
@@ -142,8 +142,8 @@ def test_everything_is_listed_at_once(refused):
             "listener.player.max_queue: must hold at least prebuffer",
         ),
         (
-            "policies.admission={kind: cap, streams: 300}",
-            "policies.admission.streams: 300 is more than the engine's max_num_seqs",
+            "cluster.pools.tts.engine.pacing={reserve_slots: 256}",
+            "cluster.pools.tts.engine.pacing.reserve_slots: 256 is not less than max_num_seqs",
         ),
         ("alarms=[{metric: waiting, over: 1s, above: 1x_chunk}]", "alarms.0.above: x_chunk is for"),
         ("alarms.3.above=1", "alarms.3.above: unknown position '3'"),

@@ -22,8 +22,8 @@ prefill: prompt tokens of others in its steps.  pause: step noise.  codec: a cod
 lone stream's, and the wait for it.  queue: a unit's wait for its turn at the TTS engine.
 text: a unit's words came after the speech before it had left.  batch: decoding beside others.
 sharing: the codec on the decoder's GPU stretched its steps.  pacing: the server held a unit's
-text back.  schedule: what remains, for chunks too small or too large, or an engine too slow even
-for one stream.
+text back, or the stream paused because it was ahead (engine.pacing).  schedule: what remains, for
+chunks too small or too large, or an engine too slow even for one stream.
 """
 (
     NETWORK, CLIENT, PREEMPTION, PREFILL, PAUSE, CODEC, QUEUE, TEXT, BATCH, SHARING, PACING,
@@ -49,13 +49,14 @@ WIDEST = 15  # pairs: step, batch
 LONGEST = WIDEST + 2 * MOST_KEPT  # triples: step, tokens, when the step began
 NEB = LONGEST + 3 * MOST_KEPT
 
-# a stream: NOW, BASE, the buffer at BASE (s), sums to leave out, absence from the batch
+# a stream: NOW, BASE, the buffer at BASE (s), sums to leave out, absence from the batch,
+# when it last paused
 NOW, BASE = 0, N_STATE
 MARGIN = 2 * N_STATE
 OFF = MARGIN + 1
 AWAY = OFF + N_SUMS  # the sums when it was sent away
-AWAY_SINCE, IS_AWAY, FOUND, WAITED, THROWN_OUT = range(AWAY + N_SUMS, AWAY + N_SUMS + 5)
-PARTS = THROWN_OUT + 1
+AWAY_SINCE, IS_AWAY, FOUND, WAITED, THROWN_OUT, HELD_AT = range(AWAY + N_SUMS, AWAY + N_SUMS + 6)
+PARTS = HELD_AT + 1
 NSB = PARTS + 2 * N_CHARGED
 
 # the log of audible stalls

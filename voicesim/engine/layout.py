@@ -47,8 +47,10 @@ def _columns(names: str) -> tuple[int, ...]:
     K_SPILL_AT, K_SPILL_BACK,
     # of a pool on shared cards (spec.OnCard)
     K_SWITCHING, K_SM, K_BANDWIDTH,
-) = range(43)  # fmt: skip
-N_FLOAT_HEADER = 48
+    # of the codec's queue: when a chunk is pressing, urgent; of lead pacing: how far ahead
+    K_CODEC_LEAD, K_CODEC_RESERVE, K_PACE,
+) = range(46)  # fmt: skip
+N_FLOAT_HEADER = 56
 # float offsets live in the int header too
 (
     OF_STREAM, OF_ENGINE, OF_WORKER, OF_HEAP_T, OF_TREE, OF_UTT, OF_RES, OF_ARRIVAL, OF_COMPUTE,
@@ -82,7 +84,9 @@ H_NOISE_HASH, H_JITTER_HASH = range(120, 122)
 ) = range(122, 140)  # fmt: skip
 # shared cards: mode, is there a noise of the host phase, its table
 H_CARD_MODE, H_HOST_NOISE, OF_HOST_NOISE = range(150, 153)
-N_INT_HEADER = 160
+# lead pacing: do streams pause, slots that those who go on leave to others
+H_PACED, H_STARTS = range(153, 155)
+N_INT_HEADER = 192
 
 # --- stream rows ------------------------------------------------------------------------------
 (
@@ -100,7 +104,7 @@ NSI = 36
 NSF = 22
 
 # stream states
-FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED = range(8)
+FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED, HELD = range(9)
 
 # --- engine rows ------------------------------------------------------------------------------
 (
@@ -108,11 +112,11 @@ FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED 
     E_FREE, E_STEP, E_STEPPING, E_PARTIAL, E_KICK, E_CHUNKS, E_ABORTS, E_Q_HEAD, E_Q_TAIL, E_QUEUED,
     E_BUSY, E_ACTIVE, E_FIRST_PREFILL, E_CODEC_DONE, E_CODEC_ROWS, E_GAUGE,
     E_PHASE, E_CACHED, E_REFS, E_STEPS, E_PAUSED, E_FULL, E_SINCE, E_TAKEN,
-    E_RAMP, E_CLASS, E_COST, E_POOL,
+    E_RAMP, E_CLASS, E_COST, E_POOL, E_HELD,
     # the first engine on its shared card (-1: it has its own), the next one
     E_FIRST_MATE, E_MATE,
-) = range(38)  # fmt: skip
-NEI = 40
+) = range(39)  # fmt: skip
+NEI = 48
 (
     G_END, G_START, G_REM, G_SINCE, G_SLOW, G_GPU, G_HOST, G_GATHER, G_KICK, G_BUSY_GPU,
     G_BUSY_HOST, G_BUSY_CODEC, G_STRETCH, G_LAG, G_BOUNDARY, G_SOLO, G_LIVE_SINCE, G_LIVE_AREA,

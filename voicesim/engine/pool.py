@@ -20,7 +20,7 @@ from voicesim.engine import layout as at
 from voicesim.engine.arena import resized, section
 from voicesim.engine.kernel.loop import ROOM_CHECK, run, set_open
 from voicesim.engine.record import RunRecord
-from voicesim.engine.spec import NEVER, NoProgressError, PoolSpec
+from voicesim.engine.spec import INF, NEVER, NoProgressError, PoolSpec
 from voicesim.engine.view import PoolView
 from voicesim.policy.view import Decide
 from voicesim.workload.rng import hash_prefix
@@ -253,6 +253,7 @@ class Pool:
             (at.H_ASIDE, s.aside),
             (at.H_CARD_MODE, card.mode if card else ALONE), (at.OF_HOST_NOISE, host_noise),
             (at.H_HOST_NOISE, s.host_noise is not None),
+            (at.H_PACED, s.pace < INF), (at.H_STARTS, s.starts),
         ):  # fmt: skip
             I[c + entry] = int(value)
         for entry, x in (
@@ -260,7 +261,9 @@ class Pool:
             (at.K_GATHER, codec.gather if codec else 0.0), (at.K_DECODE_SLOW, s.decode_slowdown),
             (at.K_CODEC_SLOW, s.codec_slowdown), (at.K_LEFT_OPEN, s.left_open),
             (at.K_RATIO, kinds.first_ratio(s.conservativeness)), (at.K_IDLE, s.idle_timeout),
-            (at.K_SPILL_AT, s.spill_at), (at.K_SPILL_BACK, s.spill_back),
+            (at.K_SPILL_AT, s.spill_at), (at.K_SPILL_BACK, s.spill_back), (at.K_PACE, s.pace),
+            (at.K_CODEC_LEAD, codec.lead if codec else 0.0),
+            (at.K_CODEC_RESERVE, codec.reserve if codec else 0.0),
         ):  # fmt: skip
             F[k + entry] = x
         if card:

@@ -13,7 +13,7 @@ from voicesim.engine.cost import StepCost
 INF = float("inf")
 NEVER = 1e301
 
-CODEC_QUEUES = ("fifo", "window", "edf")
+CODEC_QUEUES = ("fifo", "window", "edf", "pressing", "startup_first", "edf_reserve")
 """Queue policies of the codec stage by number; kernel and reference unpack the same order."""
 
 MOST_AT_ONCE = 2_000_000
@@ -36,6 +36,8 @@ class CodecSpec:
 
     cost: float64[3], floor, per row, per frame (s).  queue: index into CODEC_QUEUES.
     window: streams that may be active (queue 1).  shared: on the decoder's GPU.
+    lead: how long before its listener needs it a chunk is pressing (s; queues 3 and 5).  reserve:
+    how long before that it is urgent (s; queue 5).
     """
 
     cost: np.ndarray
@@ -46,6 +48,8 @@ class CodecSpec:
     queue: int = 0
     window: int = 0
     shared: bool = True
+    lead: float = 1.0
+    reserve: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,8 @@ class PoolSpec:
     (0: only when nobody decodes).  keep_hashes: a preempted stream finds again what nobody has
     overwritten of its blocks.  left_open: share of the streams whose KV stays after their end,
     until idle_timeout (s).
+    pace: how far a stream may be ahead of its listener before it pauses (s; INF: it never does;
+    vLLM V1 only).  starts: slots that streams which go on after a pause leave to others.
     noise: float64[4096] inverse CDF of the step noise, or None.  jitter: float64[4096] inverse
     CDF of the extra one-way delay (s).
     decode_slowdown, codec_slowdown: how many times longer each takes while the other runs.
@@ -140,6 +146,8 @@ class PoolSpec:
     keep_hashes: bool = False
     left_open: float = 0.0
     idle_timeout: float = INF
+    pace: float = INF
+    starts: int = 0
     noise: np.ndarray | None = None
     jitter: np.ndarray = field(default_factory=lambda: np.zeros(4096))
     decode_slowdown: float = 1.0

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 
 from voicesim.engine import blame as b
+from voicesim.engine.spec import INF
 from voicesim.simulation import Run
 
 OF_CALLS = (b.CLIENT, b.QUEUE, b.TEXT, b.PACING)
-"""Causes that only a dialogue knows."""
+"""Causes that only a dialogue knows, or an engine whose streams pause."""
 EVIDENCE = {
     "batch_before": b.L_BATCH_THEN,
     "batch": b.L_BATCH,
@@ -39,13 +40,15 @@ def stalls(run: Run) -> pd.DataFrame:
         "chunk": ints[:, b.L_CHUNK],
         "replica": ints[:, b.L_ENGINE],
     }
-    return table(who, ints, floats, False)
+    return table(who, ints, floats, False, run.spec.pace < INF)
 
 
 def table(
-    who: dict[str, np.ndarray], ints: np.ndarray, floats: np.ndarray, calls: bool
-) -> pd.DataFrame:
-    """The rows of a log behind the columns that say whose they are; calls: of dialogues."""
+    who: dict[str, np.ndarray], ints: np.ndarray, floats: np.ndarray, calls: bool,
+    paced: bool = False,
+) -> pd.DataFrame:  # fmt: skip
+    """The rows of a log behind the columns that say whose they are; calls: of dialogues; paced: of
+    streams that pause."""
     shares = floats[:, b.L_SHARES :]
     cause = pd.Categorical.from_codes(ints[:, b.L_CAUSE].astype(np.int8), pd.Index(b.CAUSES))
     at = floats[:, b.L_LONGEST_AT]
@@ -59,7 +62,7 @@ def table(
             **{
                 f"{name}_s": shares[:, c]
                 for c, name in enumerate(b.CAUSES)
-                if calls or c not in OF_CALLS
+                if calls or c not in OF_CALLS or (c == b.PACING and paced)
             },
             "since_s": floats[:, b.L_SINCE],
             **{name: ints[:, column] for name, column in EVIDENCE.items()},
@@ -114,6 +117,8 @@ def detail(ints: list[int], floats: list[float]) -> str:
         b.TEXT: f"text of unit {unit} came {late} after the speech before it",
         b.BATCH: f"{batch} at {began}" + (f", {prefill}" if prefill else ""),
         b.SHARING: f"the codec stretched the steps by {late} since {since}; {beside}",
-        b.PACING: f"unit {unit} was held back until {since}, {late} too long",
+        b.PACING: f"unit {unit} was held back until {since}, {late} too long"
+        if unit >= 0
+        else f"paused because it was ahead, then {late} late; {beside}",
         b.SCHEDULE: f"chunk {ints[b.L_CHUNK]} is {late} late even for a stream alone; {beside}",
     }[cause]

@@ -22,7 +22,7 @@ from .dialogue_checks import unused as unused_in_dialogue
 from .engine_checks import unused as unused_of_engines
 from .errors import Path, bare, chosen, is_model, meant, shown, unknown
 from .fleet_checks import fleet
-from .policies import AdmitAll, Cap, CapQueue, Custom
+from .policies import AdmitAll, Custom
 from .share_checks import shared
 from .units import constant
 from .workload import Refused, Retry, Workload
@@ -122,18 +122,6 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
     if player.max_queue is not None and player.max_queue < need:
         text = f"must hold at least prebuffer and rebuffer ({need:g}s), or nothing ever plays"
         yield ("listener", "player", "max_queue"), text
-    admission = s.policies.admission
-    if isinstance(admission, Cap | CapQueue) and not isinstance(s.workload, Dialogue):
-        for pool in _named(s.cluster.pools).values():
-            most = pool.streams if pool.streams not in (None, HOLE) else admission.streams
-            if most is not admission.streams:
-                continue
-            if admission.streams > pool.engine.max_num_seqs:
-                yield (
-                    ("policies", "admission", "streams"),
-                    f"{admission.streams} is more than the engine's max_num_seqs "
-                    f"({pool.engine.max_num_seqs}), so the cap never bites",
-                )
 
 
 def alarms(rules: Any, s: Any) -> Iterator[tuple[Path, str]]:
@@ -372,6 +360,10 @@ def _pool(at: Path, pool: Any) -> Iterator[tuple[Path, str]]:
         if rows > MOST_ROWS:
             text = f"replicas x workers x batch.cap is {rows:,}; {MOST_ROWS:,} at most"
             yield (*at, "codec", "batch", "cap"), text
+    pacing = getattr(engine, "pacing", None)
+    if pacing is not None and pacing.reserve_slots >= engine.max_num_seqs:
+        text = f"{pacing.reserve_slots} is not less than max_num_seqs ({engine.max_num_seqs})"
+        yield (*at, "engine", "pacing", "reserve_slots"), f"{text}: nobody could go on"
     if codec is not None and codec.batch.cap == 1 and codec.batch.window > 0:
         yield (*at, "codec", "batch", "window"), "never used: batch.cap is 1"
 

@@ -142,11 +142,28 @@ KNOBS_OF = {
     "conservativeness": ("sglang",),
     "max_queued": ("sglang",),
     "interleave": ("decode_first",),
+    "pacing": ("vllm_v1",),
 }
 """Knobs that only some kinds of engine have."""
 
 KEEPS_OWN = ("vllm_v1", "trtllm_max_utilization", "decode_first")
 """Kinds whose preempted streams may find blocks of their own again."""
+
+
+class Pacing(Part):
+    """A stream that is ahead of its listener pauses: it takes no token until it is needed again;
+    its KV cache stays, its slot is free for others."""
+
+    lead: Duration = Field(
+        default=1.0,
+        description="How far ahead: audio in the listener's hands that is not played yet (s); "
+        "default 1s.",
+    )
+    reserve_slots: Natural = Field(
+        default=0,
+        description="Slots of max_num_seqs that streams which go on leave to those that start; "
+        "default 0.",
+    )
 
 
 class Engine(Part):
@@ -220,6 +237,11 @@ class Engine(Part):
         description="decode_first: decode steps after which waiting prompts get a step; default "
         "none: only when nobody decodes.",
     )
+    pacing: Pacing | None = Field(
+        default=None,
+        description="vllm_v1: streams ahead of their listeners pause; default none: every stream "
+        "decodes to its end.",
+    )
     idle_timeout: PositiveDuration | None = Field(
         default=None,
         description="How long the KV cache of a session that its caller left open is kept (s); "
@@ -276,8 +298,9 @@ class Engine(Part):
         for name, kinds in KNOBS_OF.items():
             if self.kind not in kinds:
                 data.pop(name, None)
-        if self.idle_timeout is None:
-            data.pop("idle_timeout", None)
+        for name in ("idle_timeout", "pacing"):
+            if getattr(self, name) is None:
+                data.pop(name, None)
         return data
 
     @property
@@ -340,9 +363,44 @@ class Edf(Part):
     """The listener whose buffer runs out first is served first."""
 
     kind: Literal["edf"] = Field(default="edf", description="Earliest end of buffered audio first.")
+    reserve: Duration | None = Field(
+        default=None,
+        description="Four classes: chunks due within so long (s; the time of a codec call), then "
+        "first chunks, then those due within `lead`, then the others in order of arrival; default "
+        "none: one class.",
+    )
+    lead: Duration = Field(
+        default=1.0, description="With reserve: how early a chunk is pressing (s); default 1s."
+    )
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either."""
+        return handler(self) if self.reserve is not None else {"kind": self.kind}
 
 
-AnyQueue = Annotated[Fifo | Window | Edf, Field(discriminator="kind")]
+class Pressing(Part):
+    """A call starts only for a listener who needs it soon, and takes others along."""
+
+    kind: Literal["pressing"] = Field(
+        default="pressing", description="Listeners who need it soon, and others beside them."
+    )
+    lead: Duration = Field(
+        default=1.0,
+        description="How long before the chunk sent last begins to play the next is pressing (s); "
+        "default 1s.",
+    )
+
+
+class StartupFirst(Part):
+    """First chunks before all others."""
+
+    kind: Literal["startup_first"] = Field(
+        default="startup_first", description="First chunks of streams before all others."
+    )
+
+
+AnyQueue = Annotated[Fifo | Window | Edf | Pressing | StartupFirst, Field(discriminator="kind")]
 
 
 class CodecCost(Part):

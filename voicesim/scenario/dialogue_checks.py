@@ -11,7 +11,7 @@ from typing import Any
 
 from .arrivals import Closed, Trace
 from .asr import AsrPool
-from .cluster import Pool
+from .cluster import Edf, Pool, Pressing
 from .dialogue import Budget, Dialogue, Images, Tenant
 from .errors import Path, unknown
 from .part import Part
@@ -148,6 +148,14 @@ def _stage(at: Path, pool: Pool) -> Iterator[tuple[Path, str]]:
                 yield (*at, name), "never used: a language model makes text"
     if pool.role != "tts" and pool.share is not None:
         yield (*at, "share"), "never used: only pools of role tts divide the callers by share"
+    text = "the buffer of a dialogue's listener holds answers, and the stage sees units of them"
+    if getattr(pool.engine, "pacing", None) is not None:
+        yield (*at, "engine", "pacing"), f"not in a dialogue: {text}; see pipeline.ahead"
+    queue = getattr(pool.codec, "queue", None)
+    if isinstance(queue, Pressing):
+        yield (*at, "codec", "queue", "kind"), f"pressing: not in a dialogue: {text}"
+    if isinstance(queue, Edf) and queue.reserve is not None:
+        yield (*at, "codec", "queue", "reserve"), f"not in a dialogue: {text}"
 
 
 def _by_share(at: Path, pools: dict[str, Any]) -> Iterator[tuple[Path, str]]:

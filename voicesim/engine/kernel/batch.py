@@ -12,7 +12,14 @@ The kinds of engine differ in ``admits``, ``first_in_line``, ``requeue``, ``vict
 from voicesim.engine import kinds
 from voicesim.engine.blame import FOUND, NSB
 from voicesim.engine.kernel import trace
-from voicesim.engine.kernel.blame import joined, step_begins, step_ends, thrown_out
+from voicesim.engine.kernel.blame import (
+    goes_on,
+    joined,
+    pauses,
+    step_begins,
+    step_ends,
+    thrown_out,
+)
 from voicesim.engine.kernel.codec import chunk_ready, dispatch, next_chunk, observed, reshare
 from voicesim.engine.kernel.jit import adopt, compiled, moved
 from voicesim.engine.kernel.lists import append, prepend, push_timer, remove
@@ -23,9 +30,10 @@ from voicesim.engine.kernel.schedule import (
     host_seconds,
     step_seconds,
 )
-from voicesim.engine.kernel.session import free_row, maybe_free, touch, uniform
+from voicesim.engine.kernel.session import free_row, maybe_free, touch, uniform, wake
 from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG
 from voicesim.engine.layout import *
+from voicesim.listener.player import PLAYING
 from voicesim.workload import rng
 
 hash_on = adopt(rng.hash_on)
@@ -176,9 +184,8 @@ def idle_timeout(F, I, s, t):
     if I[o + S_STATE] == FREE:
         free_row(I, s)
     waits = I[e + E_WAITING] > 0 or I[e + E_RUNNING] > 0
-    if waits and I[e + E_STEPPING] == 0 and I[e + E_KICK] == 0:
-        I[e + E_KICK] = 1
-        F[I[OF_ENGINE] + g * NGF + G_KICK] = t
+    if waits and I[e + E_STEPPING] == 0:
+        wake(F, I, g, t)
         touch(F, I, g)
 
 
@@ -322,6 +329,9 @@ def drop_aborted(F, I, g, t):
             if I[o + S_STATE] == DECODING:
                 clear_due(I, s)
                 release(I, g, s, leave_lockstep(I, g, s))
+            elif I[o + S_STATE] == HELD:
+                I[e + E_HELD] -= 1
+                release(I, g, s, I[o + S_PROMPT] + I[o + S_GEN] - 1)
             else:
                 I[o + S_COMPUTED] += I[o + S_PLANNED]
                 release(I, g, s, prefill_holds(I, c, s, I[o + S_COMPUTED]))
@@ -575,6 +585,10 @@ def preempt(F, I, g, t, s):
     if state == PREFILLING:
         lost = I[o + S_COMPUTED]
         release(I, g, s, prefill_holds(I, c, s, lost))
+    elif state == HELD:
+        go_on(F, I, g, s)
+        lost = leave_lockstep(I, g, s)
+        release(I, g, s, lost)
     else:
         clear_due(I, s)
         lost = leave_lockstep(I, g, s)
@@ -622,6 +636,9 @@ def take_decode_blocks(F, I, g, t):
         o = I[O_STREAM] + s * NSI
         if I[o + S_STATE] == PREFILLING:
             break
+        if I[o + S_STATE] == HELD:
+            s = I[o + S_NEXT]
+            continue
         computed = I[o + S_PROMPT] + (I[e + E_STEP] - I[o + S_OFF]) - 1
         if computed % block == 0:
             gone = False
@@ -734,7 +751,7 @@ def admit_waiting(F, I, g, t, budget, idle):
     o0 = I[O_STREAM]
     boundary = F[I[OF_ENGINE] + g * NGF + G_BOUNDARY]
     while I[e + E_WAITING] > 0 and budget > 0 and I[e + E_FULL] == 0:
-        if I[e + E_RUNNING] >= I[c + H_MAX_SEQS]:
+        if I[e + E_RUNNING] - I[e + E_HELD] >= I[c + H_MAX_SEQS]:
             stay_full(I, e)
             break
         s = first_in_line(I, e)
@@ -787,6 +804,72 @@ def stay_full(I, e):
         I[e + E_FULL] = I[e + E_RUNNING]
 
 
+# --- lead pacing ------------------------------------------------------------------------------
+
+
+@compiled
+def needed_from(F, I, k, s):
+    """When the listener of stream s has no more than ``pace`` seconds in hand, of the chunks that
+    have left the server: the frames in the codec are no lead yet."""
+    x = I[OF_STREAM] + s * NSF
+    if I[I[O_STREAM] + s * NSI + S_MODE] < PLAYING:
+        return F[x + X_REQUEST]
+    return F[x + X_PLAY_END] - F[k + K_PACE]
+
+
+@compiled
+def pace(F, I, g, t):
+    """Streams that are ahead of their listeners pause: their KV stays, their slot is free.  Those
+    that are needed again go on, the nearest to silence first, in slots that they leave to no
+    start (https://github.com/sgl-project/sglang-omni/pull/1903)."""
+    e = I[O_ENGINE] + g * NEI
+    c = I[e + E_CLASS]
+    k = I[e + E_COST]
+    o0 = I[O_STREAM]
+    s = I[e + E_RUN_HEAD]
+    while s >= 0:
+        if I[o0 + s * NSI + S_STATE] == DECODING and needed_from(F, I, k, s) > t:
+            clear_due(I, s)
+            leave_lockstep(I, g, s)
+            I[o0 + s * NSI + S_STATE] = HELD
+            I[e + E_HELD] += 1
+            if I[H_BLAME] != 0:
+                pauses(F, I, s, t)
+        s = I[o0 + s * NSI + S_NEXT]
+    while I[e + E_HELD] > 0:
+        if I[e + E_RUNNING] - I[e + E_HELD] >= I[c + H_MAX_SEQS] - I[c + H_STARTS]:
+            break
+        s = first_held(F, I, e)
+        if needed_from(F, I, k, s) > t:
+            break
+        go_on(F, I, g, s)
+        set_due(I, s)
+
+
+@compiled
+def first_held(F, I, e):
+    """Of the paused streams the one that is needed first."""
+    k = I[e + E_COST]
+    o0 = I[O_STREAM]
+    first = -1
+    s = I[e + E_RUN_HEAD]
+    while s >= 0:
+        held = I[o0 + s * NSI + S_STATE] == HELD
+        if held and (first < 0 or needed_from(F, I, k, s) < needed_from(F, I, k, first)):
+            first = s
+        s = I[o0 + s * NSI + S_NEXT]
+    return first
+
+
+@compiled
+def go_on(F, I, g, s):
+    """A paused stream is back in the lockstep, with the tokens and the KV that it had."""
+    I[I[O_ENGINE] + g * NEI + E_HELD] -= 1
+    join_lockstep(I, g, s)
+    if I[H_BLAME] != 0:
+        goes_on(F, I, s)
+
+
 # --- the step ---------------------------------------------------------------------------------
 
 
@@ -802,7 +885,9 @@ def begin_step(F, I, g, t):
     k = I[e + E_COST]
     x = I[OF_ENGINE] + g * NGF
     o0 = I[O_STREAM]
-    idle = I[e + E_RUNNING] == 0
+    if I[c + H_PACED] != 0:
+        pace(F, I, g, t)
+    idle = I[e + E_RUNNING] == I[e + E_HELD]
     preempted = False
     mixes = I[c + H_MIXES] != 0
     if idle:
@@ -839,16 +924,18 @@ def begin_step(F, I, g, t):
         note_step(F, I, g, decodes, prompts, preempted)
     if tokens == 0:
         if preempted:
-            I[e + E_KICK] = 1
-            F[x + G_KICK] = t
+            wake(F, I, g, t)
+        elif I[e + E_HELD] > 0:
+            wake(F, I, g, needed_from(F, I, k, first_held(F, I, e)))
         return
     I[e + E_CONTEXT] += decodes
     I[e + E_PAUSED] = decodes == 0 and I[e + E_DECODING] > 0
     I[H_STEPS] += 1
     I[H_STREAM_STEPS] += decodes
-    if I[e + E_RUNNING] > I[H_MAX_BATCH]:
-        I[H_MAX_BATCH] = I[e + E_RUNNING]
-    streams = I[e + E_RUNNING] if mixes else decodes + prompts
+    running = I[e + E_RUNNING] - I[e + E_HELD]
+    if running > I[H_MAX_BATCH]:
+        I[H_MAX_BATCH] = running
+    streams = running if mixes else decodes + prompts
     cost = moved(F, k)  # type: ignore
     gpu = gpu_seconds(cost, compute_at(F, I, c, tokens), float(kv), pairs) + encode
     host = host_seconds(cost, float(streams), float(I[e + E_CHUNKS]))
@@ -924,5 +1011,7 @@ def kick(F, I, g, t):
     I[e + E_KICK] = 0
     if I[e + E_STEPPING] == 0:
         I[e + E_CHUNKS] = 0
+        if I[e + E_ABORTS] > 0:
+            drop_aborted(F, I, g, t)  # streams that were held
         begin_step(F, I, g, t)
         reshare(F, I, g, t)

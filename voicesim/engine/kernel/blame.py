@@ -17,6 +17,7 @@ from voicesim.engine.layout import (
     E_CHUNKS,
     E_CLASS,
     E_COST,
+    E_HELD,
     E_RUNNING,
     E_STEPS,
     G_SOLO,
@@ -84,7 +85,7 @@ def step_begins(F, I, g, decodes, context, prompts, kv, full):
     F[q + BARE] = bare if prompts > 0 else full
     F[q + FULL] = full
     F[q + PROMPTS] = prompts
-    F[q + WIDTH] = I[e + E_RUNNING]
+    F[q + WIDTH] = I[e + E_RUNNING] - I[e + E_HELD]
     F[q + DECODES] = decodes
     F[q + KV] = kv
 
@@ -125,6 +126,24 @@ def thrown_out(F, I, s, t):
     F[b + AWAY_SINCE] = t
     for c in range(N_SUMS):
         F[b + AWAY + c] = F[q + c]
+
+
+@compiled
+def pauses(F, I, s, t):
+    """The stream is ahead of its listener and pauses: the engine's steps are not its own."""
+    b = I[OF_BLAME] + s * NSB
+    q = I[OF_SUMS] + I[I[O_STREAM] + s * NSI + S_ENGINE] * NEB
+    F[b + HELD_AT] = t
+    for c in range(N_SUMS):
+        F[b + AWAY + c] = F[q + c]
+
+
+@compiled
+def goes_on(F, I, s):
+    b = I[OF_BLAME] + s * NSB
+    q = I[OF_SUMS] + I[I[O_STREAM] + s * NSI + S_ENGINE] * NEB
+    for c in range(N_SUMS):
+        F[b + OFF + c] += F[q + c] - F[b + AWAY + c]
 
 
 @compiled
@@ -226,7 +245,9 @@ def log_stall(F, I, s, index, arrive, stall):
     I[a + L_ENGINE] = I[o + S_ENGINE]
     F[f + L_BEGAN] = arrive - stall
     F[f + L_LENGTH] = stall
-    I[a + L_CAUSE] = split(F, b + PARTS, F, f + L_SHARES, stall, stall + F[b + MARGIN], SCHEDULE)
+    held = F[b + HELD_AT] > 0.0 and F[b + HELD_AT] >= F[b + BASE + C_TIME]
+    rest = PACING if held else SCHEDULE
+    I[a + L_CAUSE] = split(F, b + PARTS, F, f + L_SHARES, stall, stall + F[b + MARGIN], rest)
     evidence(F, I, I[o + S_ENGINE], int(F[b + BASE + C_STEP]), F, b + BASE, b + NOW, f, I, a)
 
 

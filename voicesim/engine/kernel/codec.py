@@ -27,7 +27,7 @@ hash_on = adopt(rng.hash_on)
 table_index = adopt(rng.table_index)
 player_deliver = adopt(player.deliver)
 SILENT, PLAYING, ROUNDING = player.SILENT, player.PLAYING, player.ROUNDING
-FIFO, WINDOW, EDF = range(len(CODEC_QUEUES))
+FIFO, WINDOW, EDF, PRESSING, STARTUP_FIRST, EDF_RESERVE = range(len(CODEC_QUEUES))
 BELOW_FINE = 53 - FINE_PER_OCTAVE.bit_length()  # bits of the fraction that tell no bucket
 FIRST_BUCKET = (LOWEST_EXPONENT + 1022) * FINE_PER_OCTAVE  # frexp's exponent is 1022 less
 
@@ -301,24 +301,83 @@ def fill_window(I, e):
 
 
 @compiled
-def pick(F, I, e):
-    """The next stream to vocode under the queue policy."""
+def due_time(F, I, s):
+    """A silent listener is due at once, a playing one when the buffer runs out."""
+    x = I[OF_STREAM] + s * NSF
+    silent = I[I[O_STREAM] + s * NSI + S_MODE] < PLAYING
+    return F[x + X_READY_AT] if silent else F[x + X_PLAY_END]
+
+
+@compiled
+def presses_from(F, I, k, s):
+    """VoxServe: a stream is pressing until its listener plays, and from ``lead`` before the chunk
+    sent last begins to play (https://github.com/vox-serve/vox-serve)."""
+    x = I[OF_STREAM] + s * NSF
+    if I[I[O_STREAM] + s * NSI + S_MODE] < PLAYING:
+        return F[x + X_READY_AT]
+    return F[x + X_PLAY_END] - F[x + X_AUDIO] - F[k + K_CODEC_LEAD]
+
+
+@compiled
+def first_pressing(F, I, e):
+    """When the first of the queued is pressing."""
+    k = I[e + E_COST]
+    earliest = 1e301
+    s = I[e + E_Q_HEAD]
+    while s >= 0:
+        since = presses_from(F, I, k, s)
+        if since < earliest:
+            earliest = since
+        s = I[I[O_STREAM] + s * NSI + S_QNEXT]
+    return earliest
+
+
+@compiled
+def rank(F, I, e, s, due, t):
+    """The class of a queued chunk, the lowest first; ``due``: its listener's due time.
+
+    edf_reserve: urgent, then first chunks, then pressing, then the others (Nari Labs' Qwen3-TTS
+    server).
+    """
+    queue = I[I[e + E_CLASS] + H_QUEUE]
+    k = I[e + E_COST]
+    if queue == EDF:
+        return 0
+    if queue == PRESSING:
+        return 0 if presses_from(F, I, k, s) <= t else 1
+    first = I[I[O_STREAM] + s * NSI + S_SENT] == 0
+    if queue == STARTUP_FIRST:
+        return 0 if first else 1
+    if first:
+        return 1
+    if t >= due - F[k + K_CODEC_RESERVE]:
+        return 0
+    return 2 if t >= due - F[k + K_CODEC_LEAD] else 3
+
+
+@compiled
+def pick(F, I, e, t):
+    """The next stream to vocode under the queue policy: by class, in the classes of a deadline by
+    that, else first come, first served."""
     c = I[e + E_CLASS]
     o0 = I[O_STREAM]
     s = I[e + E_Q_HEAD]
-    if I[c + H_QUEUE] == FIFO:
+    queue = I[c + H_QUEUE]
+    if queue == FIFO:
         return s
-    if I[c + H_QUEUE] == WINDOW:
+    if queue == WINDOW:
         while I[o0 + s * NSI + S_ACTIVE] == 0:
             s = I[o0 + s * NSI + S_QNEXT]
         return s
     best = s
+    lowest = 4
     earliest = 1e301
     while s >= 0:
-        x = I[OF_STREAM] + s * NSF
-        silent = I[o0 + s * NSI + S_MODE] < PLAYING
-        deadline = F[x + X_READY_AT] if silent else F[x + X_PLAY_END]
-        if deadline < earliest:
+        deadline = due_time(F, I, s)
+        of = rank(F, I, e, s, deadline, t)
+        by_deadline = queue == EDF or (queue == EDF_RESERVE and of & 1 == 0)
+        if of < lowest or (of == lowest and by_deadline and deadline < earliest):
+            lowest = of
             earliest = deadline
             best = s
         s = I[o0 + s * NSI + S_QNEXT]
@@ -338,8 +397,13 @@ def dispatch(F, I, g, t, timer_fired):
             eligible = fill_window(I, e)
         if eligible == 0:
             break
+        if I[c + H_QUEUE] == PRESSING:
+            since = first_pressing(F, I, e)
+            if since > t:  # a batch starts for the sake of a pressing stream only
+                F[x + G_GATHER] = since
+                break
         if F[k + K_GATHER] > 0.0 and eligible < I[c + H_ROWS] and not timer_fired:
-            if F[x + G_GATHER] > 1e300:
+            if t + F[k + K_GATHER] < F[x + G_GATHER]:
                 F[x + G_GATHER] = t + F[k + K_GATHER]
             break
         timer_fired = False
@@ -358,7 +422,7 @@ def start_batch(F, I, g, t, rows):
         w += 1
     frames = 0
     for i in range(rows):
-        s = pick(F, I, e)
+        s = pick(F, I, e, t)
         o = o0 + s * NSI
         remove(I, e + E_Q_HEAD, e + E_Q_TAIL, S_QNEXT, S_QPREV, s)
         I[e + E_QUEUED] -= 1

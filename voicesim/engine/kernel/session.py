@@ -127,7 +127,9 @@ def maybe_free(F, I, s, t):
     """Give the row back once engine, codec and listener have all let go of the stream."""
     o = I[O_STREAM] + s * NSI
     state = I[o + S_STATE]
-    if state == PREFILLING or state == DECODING or state == ZOMBIE or I[o + S_INQ] == 2:
+    if state == PREFILLING or state == DECODING or state == ZOMBIE or state == HELD:
+        return
+    if I[o + S_INQ] == 2:
         return
     g = I[o + S_ENGINE]
     made = I[o + S_GEN] if I[o + S_GEN] < I[o + S_TOKENS] else I[o + S_TOKENS]
@@ -227,10 +229,19 @@ def submit(F, I, s, g, t):
             trace.note(F, I, trace.ADMITTED, I[o + S_UTT], g, (0, 0, 0, 0), t, t, 0.0, 0.0)
     append(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
     I[e + E_WAITING] += 1
-    if I[e + E_STEPPING] == 0 and I[e + E_KICK] == 0:
-        I[e + E_KICK] = 1
-        F[I[OF_ENGINE] + g * NGF + G_KICK] = t
+    if I[e + E_STEPPING] == 0:
+        wake(F, I, g, t)
         touch(F, I, g)
+
+
+@compiled
+def wake(F, I, g, t):
+    """Kick the idle engine at time t, unless it gets a kick by then."""
+    e = I[O_ENGINE] + g * NEI
+    x = I[OF_ENGINE] + g * NGF
+    if I[e + E_KICK] == 0 or t < F[x + G_KICK]:
+        I[e + E_KICK] = 1
+        F[x + G_KICK] = t
 
 
 @compiled
@@ -607,6 +618,11 @@ def cancel(F, I, s, t):
         I[H_DISCARDED] += I[o + S_GEN]
     elif state == PREFILLING or state == DECODING:
         I[e + E_ABORTS] += 1
+    elif state == HELD:
+        I[e + E_ABORTS] += 1
+        if I[e + E_STEPPING] == 0:
+            wake(F, I, g, t)
+            touch(F, I, g)
     elif state == GENERATED or state == ZOMBIE:
         I[H_DISCARDED] += I[o + S_TOKENS]
     if I[o + S_ACTIVE] != 0:

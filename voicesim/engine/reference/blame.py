@@ -35,7 +35,7 @@ class Sums:
         row[b.BARE] = bare if prompts else full
         row[b.FULL] = full
         row[b.PROMPTS] = prompts
-        row[b.WIDTH], row[b.DECODES], row[b.KV] = len(engine.running), decodes, kv
+        row[b.WIDTH], row[b.DECODES], row[b.KV] = engine.active, decodes, kv
 
     def step_ends(self, start: float, seconds: float, now: float) -> None:
         row, step = self.row, self.engine.steps + 1
@@ -55,6 +55,7 @@ class Waits:
         self.away_since = self.waited = self.thrown_out = 0.0
         self.is_away = False
         self.found = 0
+        self.held_at = 0.0
 
     def submitted(self, now: float) -> None:
         self.away_since, self.is_away = now, True
@@ -63,6 +64,14 @@ class Waits:
         if not self.is_away:
             self.away_since, self.is_away = now, True
             self.away[:] = sums.row[: b.N_SUMS]
+
+    def paused(self, sums: Sums, now: float) -> None:
+        """The stream is ahead of its listener and pauses: the engine's steps are not its own."""
+        self.held_at = now
+        self.away[:] = sums.row[: b.N_SUMS]
+
+    def goes_on(self, sums: Sums) -> None:
+        self.off += sums.row[: b.N_SUMS] - self.away
 
     def joined(self, stream: Any, sums: Sums, now: float) -> None:
         """The stream's prompt is in: it decodes, for the first time or again."""

@@ -10,7 +10,7 @@ from voicesim.engine.spec import CODEC_QUEUES
 from voicesim.listener.player import PLAYING
 from voicesim.policy.admission import LAG_WEIGHT
 
-FIFO, WINDOW, EDF = range(len(CODEC_QUEUES))
+FIFO, WINDOW, EDF, PRESSING, STARTUP_FIRST, EDF_RESERVE = range(len(CODEC_QUEUES))
 
 
 class Codec:
@@ -82,18 +82,23 @@ class Codec:
             eligible = self.eligible()
             if not eligible:
                 break
+            if self.spec.queue == PRESSING:
+                since = min(self.presses_from(s) for s in eligible)
+                if since > self.env.now:  # a batch starts for the sake of a pressing stream only
+                    self.look_again(since)
+                    break
             if self.spec.gather > 0.0 and len(eligible) < self.spec.cap and not timer_fired:
-                self.open_gather_window()
+                # wait for company, counted from when a worker was idle and a chunk was there
+                until = self.env.now + self.spec.gather
+                if self.gather_at is None or until < self.gather_at:
+                    self.look_again(until)
                 break
             timer_fired = False
             self.gather_at = None
             self.start_batch(min(len(eligible), self.spec.cap))
 
-    def open_gather_window(self) -> None:
-        """Wait for company, counted from when a worker was idle and a chunk was there."""
-        if self.gather_at is not None:
-            return
-        self.gather_at = self.env.now + self.spec.gather
+    def look_again(self, t: float) -> None:
+        self.gather_at = t
         timer = self.env.at(self.gather_at, at.GATHER_END, self.engine.number)
         timer.callbacks.append(self.gathered)
 
@@ -114,17 +119,43 @@ class Codec:
 
     def pick(self) -> Stream:
         """The next stream under the queue policy (first of equals)."""
-        if self.spec.queue == EDF:
-            return min(self.queue, key=self.due_time)
-        return self.eligible()[0] if self.spec.queue == FIFO else self.first_active()
+        if self.spec.queue == FIFO:
+            return self.queue[0]
+        return self.first_active() if self.spec.queue == WINDOW else min(self.queue, key=self.order)
 
     def first_active(self) -> Stream:
         return next(s for s in self.queue if s.active)
+
+    def order(self, stream: Stream) -> tuple[int, float]:
+        """Class of a queued chunk and, in the classes of a deadline, that; the least is first.
+
+        edf_reserve: urgent, then first chunks, then pressing, then the others (Nari Labs'
+        Qwen3-TTS server).
+        """
+        now, due, queue = self.env.now, self.due_time(stream), self.spec.queue
+        if queue == EDF:
+            return 0, due
+        if queue == PRESSING:
+            return int(self.presses_from(stream) > now), 0.0
+        if queue == STARTUP_FIRST:
+            return int(stream.sent > 0), 0.0
+        if stream.sent == 0:
+            return 1, 0.0
+        if now >= due - self.spec.reserve:
+            return 0, due
+        return (2, due) if now >= due - self.spec.lead else (3, 0.0)
 
     @staticmethod
     def due_time(stream: Stream) -> float:
         """A silent listener is due at once, a playing one when the buffer runs out."""
         return stream.queued_at if stream.mode < PLAYING else stream.play_end
+
+    def presses_from(self, stream: Stream) -> float:
+        """VoxServe: a stream is pressing until its listener plays, and from ``lead`` before the
+        chunk sent last begins to play (https://github.com/vox-serve/vox-serve)."""
+        if stream.mode < PLAYING:
+            return stream.queued_at
+        return stream.play_end - stream.last_audio - self.spec.lead
 
     def start_batch(self, rows: int) -> None:
         worker = next(w for w in range(self.spec.workers) if w not in self.batches)

@@ -19,6 +19,7 @@ from voicesim.engine.reference.codec import Codec
 from voicesim.engine.reference.stream import Stream
 from voicesim.engine.reference.timeline import Work
 from voicesim.engine.spec import INF
+from voicesim.listener.player import PLAYING
 from voicesim.workload.rng import hash_key_py, table_index_py
 
 
@@ -69,7 +70,7 @@ class Engine:
         self.stepping = self.in_host = False  # in_host: before its work comes to a shared GPU
         self.card: Card | None = None
         self.kicked = self.env.event()
-        self.kick_pending = False
+        self.kick_at: float | None = None
         self.chunks_emitted = 0
         self.boundary = 0.0
         self.stretch = 1.0
@@ -88,6 +89,7 @@ class Engine:
             yield self.kicked
             self.kicked = self.env.event()
             self.chunks_emitted = 0
+            self.drop_aborted()  # streams that were held
             going = self.begin_step()
             self.codec.reshare()
             while going:
@@ -111,22 +113,31 @@ class Engine:
         stream.waits.submitted(self.env.now)
         self.world.note(trace.ADMITTED, stream.utterance, self.number)
         self.waiting.append(stream)
-        if not self.stepping and not self.kick_pending:
-            self.kick()
+        if not self.stepping:
+            self.wake(self.env.now)
+
+    @property
+    def active(self) -> int:
+        """Streams that take part in steps: the running but those that pause."""
+        return sum(s.state != at.HELD for s in self.running)
 
     @property
     def queue_full(self) -> bool:
         """No further stream may wait."""
         return len(self.waiting) >= self.spec.max_engine_queue
 
-    def kick(self) -> None:
-        """Wake the idle engine after everything else of this instant."""
-        self.kick_pending = True
-        kick = self.env.at(self.env.now, at.KICK, self.number)
-        kick.callbacks.append(self._kicked)
+    def wake(self, t: float) -> None:
+        """Kick the idle engine at time t, after everything else of that instant, unless it gets a
+        kick by then."""
+        if self.kick_at is None or t < self.kick_at:
+            self.kick_at = t
+            kick = self.env.at(t, at.KICK, self.number)
+            kick.callbacks.append(self._kicked)
 
     def _kicked(self, _: Any) -> None:
-        self.kick_pending = False
+        if self.kick_at != self.env.now:  # overtaken
+            return
+        self.kick_at = None
         if not self.stepping:
             self.env.fire(self.kicked)
 
@@ -138,7 +149,8 @@ class Engine:
         Mixed: decodes first, prompts in what they leave of the budget.  Else a step has prompts
         alone when they are due and one can go on or start, and otherwise decodes alone.
         """
-        idle = not self.running
+        self.pace()
+        idle = not self.active
         if idle:
             self.full_at = 0
         decodes: list[tuple[Stream, int]] = []
@@ -154,8 +166,11 @@ class Engine:
         self.waiting_gauge = len(self.waiting)  # num_requests_waiting: set after scheduling
         self.note_step(bool(decodes), bool(prompts), preempted)
         if not decodes and not prompts:
+            paused = [s for s in self.running if s.state == at.HELD]
             if preempted:
-                self.kick()
+                self.wake(self.env.now)
+            elif paused:
+                self.wake(min(self.needed_from(s) for s in paused))
             return False
         self.decoded = bool(decodes)
         self.start(decodes + prompts, self.chunks_emitted)
@@ -167,8 +182,11 @@ class Engine:
         if self.spec.kind == SGLANG:
             preempted = self.retract()
         i = 0
-        while i < len(self.running) and self.running[i].decoding:
+        while i < len(self.running) and self.running[i].state != at.PREFILLING:
             stream = self.running[i]
+            if stream.state == at.HELD:
+                i += 1
+                continue
             while not self.allocate(stream, 1):
                 preempted = True
                 if self.preempt(self.victim()) is stream:
@@ -201,7 +219,7 @@ class Engine:
     ) -> bool:
         """The unfinished prompt goes on first, then the waiting start; nobody does in a step that
         preempted.  True if somebody was preempted."""
-        for stream in [s for s in self.running if not s.decoding]:  # one at most
+        for stream in [s for s in self.running if s.state == at.PREFILLING]:  # one at most
             left = stream.prompt + stream.generated - stream.computed
             n = min(left, budget)
             if self.spec.kind == SGLANG:
@@ -220,7 +238,7 @@ class Engine:
     def admit_waiting(self, scheduled: list[tuple[Stream, int]], budget: int, idle: bool) -> None:
         """Head of line: the first that does not fit stops admission."""
         while self.waiting and budget > 0 and not self.full_at:
-            if len(self.running) >= self.spec.max_num_seqs:
+            if self.active >= self.spec.max_num_seqs:
                 self.stay_full()
                 break
             stream = self.first_in_line()
@@ -263,6 +281,32 @@ class Engine:
                 self.ratio = kinds.next_ratio(self.ratio, self.first_ratio)
         elif not self.waiting and not self.running:
             self.ratio = self.first_ratio
+
+    # --- lead pacing --------------------------------------------------------------------------
+
+    def needed_from(self, stream: Stream) -> float:
+        """When the listener has no more than ``pace`` seconds in hand, of the chunks that have left
+        the server: the frames in the codec are no lead yet."""
+        return stream.requested if stream.mode < PLAYING else stream.play_end - self.spec.pace
+
+    def pace(self) -> None:
+        """Streams that are ahead of their listeners pause: their KV stays, their slot is free.
+        Those that are needed again go on, the nearest to silence first, in slots that they leave
+        to no start (https://github.com/sgl-project/sglang-omni/pull/1903)."""
+        if self.spec.pace == INF:
+            return
+        now = self.env.now
+        for stream in self.running:
+            if stream.state == at.DECODING and self.needed_from(stream) > now:
+                stream.state = at.HELD
+                stream.waits.paused(self.sums, now)
+        paused = [s for s in self.running if s.state == at.HELD]
+        for stream in sorted(paused, key=self.needed_from):
+            full = self.active >= self.spec.max_num_seqs - self.spec.starts
+            if full or self.needed_from(stream) > now:
+                break
+            stream.state = at.DECODING
+            stream.waits.goes_on(self.sums)
 
     # --- the rules by which the kinds differ --------------------------------------------------
 
@@ -372,8 +416,8 @@ class Engine:
                 again = stream.once_computed - stream.computed
                 counters["recomputed_tokens"] += min(n, max(again, 0))
         counters["steps"] += 1
-        counters["max_batch"] = max(counters["max_batch"], len(self.running))
-        streams = len(self.running) if self.mixes else len(scheduled)
+        counters["max_batch"] = max(counters["max_batch"], self.active)
+        streams = self.active if self.mixes else len(scheduled)
         gpu = cost.gpu_seconds(spec.step.params, self.compute(tokens), float(kv), pairs) + encode
         host = cost.host_seconds(spec.step.params, float(streams), float(chunks_emitted))
         noise = 1.0
@@ -469,6 +513,8 @@ class Engine:
         if self.spec.keep_hashes:
             stays = (victim.computed - self.prefix) // self.spec.block_size
             victim.kept, victim.mark = max(0, stays), self.blocks_taken + self.free_blocks
+        if victim.state == at.HELD:
+            victim.waits.goes_on(self.sums)
         self.running.remove(victim)
         self.release(victim)
         if victim.state == at.ZOMBIE:
@@ -564,8 +610,8 @@ class Engine:
     def idle_timeout(self, stream: Stream) -> None:
         """A session that was left open is closed; who waits may start."""
         self.release(stream)
-        if (self.waiting or self.running) and not self.stepping and not self.kick_pending:
-            self.kick()
+        if (self.waiting or self.running) and not self.stepping:
+            self.wake(self.env.now)
 
     def drop_aborted(self) -> None:
         """Cancelled streams leave; one that decodes is in the next step if that is planned."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from voicesim.engine import layout as at
 from voicesim.engine import trace
-from voicesim.engine.blame import N_STALL_F, N_STALL_I, NETWORK, SCHEDULE
+from voicesim.engine.blame import C_TIME, N_STALL_F, N_STALL_I, NETWORK, PACING, SCHEDULE
 from voicesim.engine.kinds import must_fit
 from voicesim.engine.record import RunRecord
 from voicesim.engine.reference.blame import stall_row
@@ -246,7 +246,8 @@ class World:
         decoding streams, those whose prompts are still to be computed, and the one that asks.
         Its step must not be longer than the audio of a token, or all would fall behind."""
         decoding = [s for s in engine.running if s.decoding]
-        entering = [stream, *engine.waiting, *(s for s in engine.running if not s.decoding)]
+        prompts = [s for s in engine.running if s.state == at.PREFILLING]
+        entering = [stream, *engine.waiting, *prompts]
         pending = sum(s.prompt + s.generated - s.computed for s in entering)
         n = len(decoding) + len(entering)
         kv = sum(s.computed for s in decoding) + pending + n
@@ -330,6 +331,8 @@ class World:
             self.counters["discarded_tokens"] += stream.generated
         elif stream.state in (at.GENERATED, at.ZOMBIE):
             self.counters["discarded_tokens"] += stream.tokens
+        elif stream.state == at.HELD and not stream.engine.stepping:
+            stream.engine.wake(self.env.now)
         if stream.active:
             stream.engine.codec.deactivate(stream)
         if stream.in_codec == 1:
@@ -350,7 +353,9 @@ class World:
 
     def maybe_forget(self, stream: Stream) -> None:
         """Once engine, codec and listener have let go of it, its place is free."""
-        if stream.state in (at.PREFILLING, at.DECODING, at.ZOMBIE) or stream.in_codec == 2:
+        if stream.state in (at.PREFILLING, at.DECODING, at.ZOMBIE, at.HELD):
+            return
+        if stream.in_codec == 2:
             return
         self.live.pop(stream.utterance, None)
         self.generated[stream.utterance] = min(stream.generated, stream.tokens)
@@ -470,9 +475,10 @@ class World:
         waits.now[NETWORK] = arrive - (self.env.now + stream.delay)
         if stall > self.spec.audible:
             who = (stream.utterance, index, -1, 0, stream.engine.number)
+            held = waits.held_at > 0.0 and waits.held_at >= waits.base[C_TIME]
             row = stall_row(
                 who, stream.engine.sums, waits.base, waits.now, arrive - stall, stall,
-                stall + waits.margin, SCHEDULE,
+                stall + waits.margin, PACING if held else SCHEDULE,
             )  # fmt: skip
             self.stalls.append(row)
 
