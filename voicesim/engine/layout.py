@@ -46,6 +46,8 @@ def _columns(names: str) -> tuple[int, ...]:
     # of a pool: share of its places at which callers go elsewhere, and come back
     K_SPILL_AT, K_SPILL_BACK,
 ) = range(40)  # fmt: skip
+# the lost come back within (s); retries that a request earns, at most, and those left
+K_WITHIN, K_EARNS, K_BURST, K_RETRIES_LEFT = range(44, 48)
 N_FLOAT_HEADER = 48
 # float offsets live in the int header too
 (
@@ -78,6 +80,10 @@ H_NOISE_HASH, H_JITTER_HASH = range(120, 122)
     H_CALLS, H_ROWS, H_FIRST, H_COUNT, H_FLEET, H_POOLS, H_NEEDS, O_POOLS, O_OPENED, O_POOL_LIVE,
     O_TAKES, O_PREFS, O_TIERS, OF_POOLS, OF_WEIGHTS, OF_DELAYS,
 ) = range(122, 138)  # fmt: skip
+# faults: streams lost, of them after their first audio; the lost come back; halts so far; routing
+# by readings of live streams that are refreshed from time to time, and whether what is sent since
+# counts; section: these readings
+H_LOST, H_CUT, H_RECONNECT, H_HALTS, H_STALE, H_RESERVES, O_SEEN = range(150, 157)
 N_INT_HEADER = 160
 
 # --- stream rows ------------------------------------------------------------------------------
@@ -106,15 +112,17 @@ FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED 
     E_PHASE, E_CACHED, E_REFS, E_STEPS, E_PAUSED, E_FULL, E_SINCE, E_TAKEN,
     E_RAMP, E_CLASS, E_COST, E_POOL,
 ) = range(36)  # fmt: skip
-# is it there; streams sent whole, streams lost there
-E_UP, E_SERVED, E_LOST = range(36, 39)
+# is it there; streams sent whole, streams lost there; is it silent; halt after which it began
+E_UP, E_SERVED, E_LOST, E_GRAY, E_EPOCH = range(36, 41)
 NEI = 48
 (
     G_END, G_START, G_REM, G_SINCE, G_SLOW, G_GPU, G_HOST, G_GATHER, G_KICK, G_BUSY_GPU,
     G_BUSY_HOST, G_BUSY_CODEC, G_STRETCH, G_LAG, G_BOUNDARY, G_SOLO, G_LIVE_SINCE, G_LIVE_AREA,
     G_RATIO,
 ) = range(19)  # fmt: skip
-NGF = 19
+# how many times longer its work takes; after how long a silent replica drops a stream (s)
+G_FACTOR, G_DROP = range(19, 21)
+NGF = 24
 
 # --- codec workers ----------------------------------------------------------------------------
 W_ROWS = 0
@@ -169,13 +177,14 @@ N_COARSE = OCTAVES * COARSE_PER_OCTAVE
 # event kinds, in the order in which ties are broken
 CODEC_END, STEP_END, GATHER_END, TIMER, ARRIVAL, KICK = range(6)
 # timer kinds (payload = kind << 40 | utterance; of T_IDLE the stream's row)
-T_START, T_RETRY, T_DEADLINE, T_PATIENCE, T_IDLE = range(5)
+T_START, T_RETRY, T_DEADLINE, T_PATIENCE, T_IDLE, T_DROP = range(6)
 
 # what a call of the kernel returns
 REACHED, DECIDE, GROW, STUCK = range(4)
 
 # purposes of the counter hash
 P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE, P_LEFT_OPEN, P_POOL = 101, 102, 103, 104, 105, 106
+P_RECONNECT = 110
 
 
 def quantile_edges(per_octave: int) -> np.ndarray:

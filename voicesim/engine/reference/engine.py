@@ -56,15 +56,18 @@ class Engine:
         self.live_since = self.live_area = 0.0
         self.open = self.up = True
         self.served = self.failed = 0  # streams sent whole, lost here
+        self.gray, self.drop_after = False, INF
+        self.slowdown = 1.0
+        self.epoch = 0  # halts so far
         self.sums = Sums(self)
         self.codec = Codec(self)
-        self.env.process(self.serve())
+        self.env.process(self.serve(self.kicked))
 
-    def serve(self) -> Any:
+    def serve(self, kicked: Any) -> Any:
         """Step after step while there is work; else wait for a kick."""
         while True:
-            yield self.kicked
-            self.kicked = self.env.event()
+            yield kicked
+            self.kicked = kicked = self.env.event()
             self.chunks_emitted = 0
             going = self.begin_step()
             self.codec.reshare()
@@ -86,7 +89,9 @@ class Engine:
         stream.waits.submitted(self.env.now)
         self.world.note(trace.ADMITTED, stream.utterance, self.number)
         self.waiting.append(stream)
-        if not self.stepping and not self.kick_pending:
+        if self.gray:
+            self.world.drop_later(stream)
+        elif not self.stepping and not self.kick_pending:
             self.kick()
 
     @property
@@ -97,13 +102,37 @@ class Engine:
     def kick(self) -> None:
         """Wake the idle engine after everything else of this instant."""
         self.kick_pending = True
-        kick = self.env.at(self.env.now, at.KICK, self.number)
-        kick.callbacks.append(self._kicked)
+        kick, epoch = self.env.at(self.env.now, at.KICK, self.number), self.epoch
+        kick.callbacks.append(lambda _: self._kicked() if epoch == self.epoch else None)
 
-    def _kicked(self, _: Any) -> None:
+    def _kicked(self) -> None:
         self.kick_pending = False
         if not self.stepping:
             self.env.fire(self.kicked)
+
+    def halt(self) -> list[Stream]:
+        """The replica stops and forgets everything; returns the streams that were here: those that
+        waited, the batch, those at the codec."""
+        if self.step is not None:
+            self.step.stop()
+        for stream in self.running:
+            if stream.aborted and stream.state != at.ZOMBIE:  # of others cancelled it is counted
+                self.world.counters["discarded_tokens"] += stream.generated
+        here = list(dict.fromkeys([*self.waiting, *self.running, *self.codec.halt()]))
+        for stream in here:
+            stream.state = at.WAITING
+            stream.computed = stream.planned = stream.blocks = stream.shared = stream.kept = 0
+            stream.in_codec, stream.active = 0, False
+        self.running, self.waiting = [], deque()
+        self.free_blocks = self.spec.blocks
+        self.prefix_cached, self.prefix_holders = False, 0
+        self.ratio, self.full_at, self.decodes_since_prompts = self.first_ratio, 0, 0
+        self.stepping = self.kick_pending = self.decoded = False
+        self.chunks_emitted, self.boundary, self.stretch = 0, 0.0, 1.0
+        self.epoch += 1
+        self.kicked = self.env.event()
+        self.env.process(self.serve(self.kicked))
+        return here
 
     # --- schedule() ---------------------------------------------------------------------------
 
@@ -355,6 +384,7 @@ class Engine:
         if spec.noise is not None:
             key = hash_key_py(spec.seed, at.P_STEP_NOISE, self.number, self.steps)
             noise = float(spec.noise[table_index_py(key)])
+        noise = noise * self.slowdown
         full = float(cost.step_seconds(spec.step.params, gpu, host))
         seconds = full * noise
         if spec.blame:
@@ -511,10 +541,13 @@ class Engine:
         elif self.spec.idle_timeout < INF:
             number = (at.T_IDLE << 40) | stream.utterance
             timer = self.env.at(self.env.now + self.spec.idle_timeout, at.TIMER, number)
-            timer.callbacks.append(lambda _: self.idle_timeout(stream))
+            epoch = self.epoch
+            timer.callbacks.append(lambda _: self.idle_timeout(stream, epoch))
 
-    def idle_timeout(self, stream: Stream) -> None:
+    def idle_timeout(self, stream: Stream, epoch: int) -> None:
         """A session that was left open is closed; who waits may start."""
+        if epoch != self.epoch:  # the replica has lost its memory since
+            return
         self.release(stream)
         if (self.waiting or self.running) and not self.stepping and not self.kick_pending:
             self.kick()

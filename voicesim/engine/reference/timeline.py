@@ -63,9 +63,13 @@ class Work:
             self.end = now + self.remaining * slowdown
             self._expect()
 
+    def stop(self) -> None:
+        """It never ends."""
+        self._expected = None
+
     def _expect(self) -> None:
         expected = self.env.at(self.end, self.kind, self.number)
-        self._expected = expected
+        self._expected: Any = expected
         expected.callbacks.append(self._finish)
 
     def _finish(self, event: simpy.Event) -> None:
