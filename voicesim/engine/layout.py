@@ -50,7 +50,9 @@ def _columns(names: str) -> tuple[int, ...]:
     # of the codec's queue: when a chunk is pressing, urgent; of lead pacing: how far ahead
     K_CODEC_LEAD, K_CODEC_RESERVE, K_PACE,
 ) = range(46)  # fmt: skip
-N_FLOAT_HEADER = 56
+# the lost come back within (s); retries that a request earns, at most, and those left
+K_WITHIN, K_EARNS, K_BURST, K_RETRIES_LEFT = range(46, 50)
+N_FLOAT_HEADER = 64
 # float offsets live in the int header too
 (
     OF_STREAM, OF_ENGINE, OF_WORKER, OF_HEAP_T, OF_TREE, OF_UTT, OF_RES, OF_ARRIVAL, OF_COMPUTE,
@@ -86,6 +88,10 @@ H_NOISE_HASH, H_JITTER_HASH = range(120, 122)
 H_CARD_MODE, H_HOST_NOISE, OF_HOST_NOISE = range(150, 153)
 # lead pacing: do streams pause, slots that those who go on leave to others
 H_PACED, H_STARTS = range(153, 155)
+# faults: streams lost, of them after their first audio; the lost come back; halts so far; routing
+# by readings of live streams that are refreshed from time to time, and whether what is sent since
+# counts; section: these readings
+H_LOST, H_CUT, H_RECONNECT, H_HALTS, H_STALE, H_RESERVES, O_SEEN = range(155, 162)
 N_INT_HEADER = 192
 
 # --- stream rows ------------------------------------------------------------------------------
@@ -116,13 +122,17 @@ FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED,
     # the first engine on its shared card (-1: it has its own), the next one
     E_FIRST_MATE, E_MATE,
 ) = range(39)  # fmt: skip
+# is it there; streams sent whole, streams lost there; is it silent; halt after which it began
+E_UP, E_SERVED, E_LOST, E_GRAY, E_EPOCH = range(39, 44)
 NEI = 48
 (
     G_END, G_START, G_REM, G_SINCE, G_SLOW, G_GPU, G_HOST, G_GATHER, G_KICK, G_BUSY_GPU,
     G_BUSY_HOST, G_BUSY_CODEC, G_STRETCH, G_LAG, G_BOUNDARY, G_SOLO, G_LIVE_SINCE, G_LIVE_AREA,
     G_RATIO,
 ) = range(19)  # fmt: skip
-NGF = 19
+# how many times longer its work takes; after how long a silent replica drops a stream (s)
+G_FACTOR, G_DROP = range(19, 21)
+NGF = 24
 
 # E_STEPPING: no step, a step (on a shared card its GPU part), its host part before that
 AT_REST, AT_WORK, IN_HOST = range(3)
@@ -180,7 +190,7 @@ N_COARSE = OCTAVES * COARSE_PER_OCTAVE
 # event kinds, in the order in which ties are broken
 CODEC_END, STEP_END, GATHER_END, TIMER, ARRIVAL, KICK = range(6)
 # timer kinds (payload = kind << 40 | utterance; of T_IDLE the stream's row)
-T_START, T_RETRY, T_DEADLINE, T_PATIENCE, T_IDLE = range(5)
+T_START, T_RETRY, T_DEADLINE, T_PATIENCE, T_IDLE, T_DROP = range(6)
 
 # what a call of the kernel returns
 REACHED, DECIDE, GROW, STUCK = range(4)
@@ -188,6 +198,7 @@ REACHED, DECIDE, GROW, STUCK = range(4)
 # purposes of the counter hash
 P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE, P_LEFT_OPEN, P_POOL = 101, 102, 103, 104, 105, 106
 P_HOST_NOISE = 120
+P_RECONNECT = 110
 
 
 def quantile_edges(per_octave: int) -> np.ndarray:

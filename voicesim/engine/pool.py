@@ -18,7 +18,9 @@ from voicesim.cluster.gpu import ALONE
 from voicesim.engine import blame, kinds, trace
 from voicesim.engine import layout as at
 from voicesim.engine.arena import resized, section
+from voicesim.engine.kernel import faults
 from voicesim.engine.kernel.loop import ROOM_CHECK, run, set_open
+from voicesim.engine.readings import Readings
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import INF, NEVER, NoProgressError, PoolSpec
 from voicesim.engine.view import PoolView
@@ -34,6 +36,7 @@ _INT = (
     (at.O_ENGINE, "engines", at.NEI),
     (at.O_LIVE, "engines", 1),
     (at.O_OPEN, "engines", 1),
+    (at.O_SEEN, "engines", 1),
     (at.O_RINGS, "rings", 1),
     (at.O_NEED, "needs", 1),
     (at.O_WORKER, "workers", at.NWI),
@@ -185,6 +188,8 @@ class Pool:
             (at.H_JITTER_HASH, hash_prefix(s.seed, at.P_NETWORK)), (at.H_ROOM, room),
             (at.H_BLAME, s.blame), (at.H_TRACE, s.blame and s.trace is not None),
             (at.H_POOLS, len(s.pools)), (at.H_FLEET, s.routes is not None),
+            (at.H_RECONNECT, s.reconnect is not None), (at.H_STALE, s.stale),
+            (at.H_RESERVES, s.stale and s.reserves),
         ):  # fmt: skip
             I[entry] = int(value)
         for entry, number in (
@@ -193,7 +198,9 @@ class Pool:
             (at.K_REBUFFER, s.rebuffer), (at.K_MAX_WAIT, s.max_wait), (at.K_MAX_QUEUE, s.max_queue),
             (at.K_DEADLINE, s.deadline), (at.K_LEAD, s.lead),
             (at.K_BACKOFF, s.backoff), (at.K_FACTOR, s.factor), (at.K_RESOLUTION, s.resolution),
-            (at.K_FIRST_STALL, NEVER), (at.K_ASKED_AT, -1.0),
+            (at.K_FIRST_STALL, NEVER), (at.K_ASKED_AT, -1.0), (at.K_WITHIN, s.reconnect or 0.0),
+            (at.K_EARNS, s.retry_budget), (at.K_BURST, s.retry_burst),
+            (at.K_RETRIES_LEFT, s.retry_burst),
         ):  # fmt: skip
             F[entry] = number
         if s.trace is not None:
@@ -209,7 +216,7 @@ class Pool:
             engines[:, column] = -1
         floats = self.section(at.OF_ENGINE)
         floats[:, at.G_GATHER] = NEVER
-        floats[:, at.G_STRETCH] = 1.0
+        floats[:, at.G_STRETCH] = floats[:, at.G_FACTOR] = 1.0
         first, schedule, compute = 0, int(I[at.O_SCHEDULE]), int(I[at.OF_COMPUTE])
         for number, pool in enumerate(s.pools):
             self._write_pool(number, pool, first, schedule, compute)
@@ -280,7 +287,7 @@ class Pool:
         own = slice(first, first + s.engines)
         engines, floats = self.section(at.O_ENGINE), self.section(at.OF_ENGINE)
         engines[own, at.E_CLASS], engines[own, at.E_COST], engines[own, at.E_POOL] = c, k, number
-        engines[own, at.E_FREE] = s.blocks
+        engines[own, at.E_FREE], engines[own, at.E_UP] = s.blocks, 1
         floats[own, at.G_RATIO] = kinds.first_ratio(s.conservativeness)
         self.section(at.O_OPENED)[number], self.section(at.O_TAKES)[number] = s.engines, 1
         self.section(at.OF_WEIGHTS)[number] = s.weight
@@ -394,8 +401,68 @@ class Pool:
         columns = (engines[:, c] for c in (at.E_RUNNING, at.E_GAUGE, at.E_FREE))
         return (*columns, int(self.I[at.H_PREEMPTIONS]))  # type: ignore[return-value]
 
+    def _room_for(self, replica: int) -> None:
+        """Room for what happens at once when a replica fails: a timer and a row for each stream
+        that it has or gets."""
+        n = int(self.section(at.O_LIVE)[replica, 0]) + int(self.I[at.H_GQ])
+        n += int(self.I[at.H_ROOM])
+        rows = dict(self._rows)
+        slots = rows["slots"]
+        if self.I[at.H_FREE_SLOTS] < n:
+            rows["slots"] = 2 * slots + n
+        if self.I[at.H_HEAP] + n > rows["heap"]:
+            rows["heap"] = 2 * rows["heap"] + n
+        if rows != self._rows:
+            self._allocate(rows)
+            if rows["slots"] > slots:
+                self._free_slots(slots)
+            self.view.refresh()
+
+    def crash(self, replica: int) -> bool:
+        """The replica is gone until it is restored, and every stream there is lost; False if it
+        was not there."""
+        self._room_for(replica)
+        return bool(faults.crash(*self.arenas, replica))
+
+    def restore(self, replica: int) -> None:
+        """The replica starts anew and is open; one that was silent loses what it holds."""
+        self._room_for(replica)
+        faults.restore(*self.arenas, replica)
+
+    def set_slow(self, replica: int, factor: float) -> None:
+        """Steps and codec calls that begin from now on take ``factor`` times as long."""
+        faults.set_slow(*self.arenas, replica, float(factor))
+
+    def set_gray(self, replica: int, drop_after: float | None) -> None:
+        """The replica takes streams and does nothing with them, until it is restored; each is
+        dropped ``drop_after`` s after it came (None: never)."""
+        self._room_for(replica)
+        faults.set_gray(*self.arenas, replica, NEVER if drop_after is None else float(drop_after))
+
+    def refresh_readings(self) -> None:
+        """The router learns how many streams each replica has now (PoolSpec.stale)."""
+        faults.refresh_readings(*self.arenas)
+
+    def readings(self) -> Readings:
+        """What an operator's tools read from the replicas now."""
+        engines, floats = self.section(at.O_ENGINE), self.section(at.OF_ENGINE)
+        return Readings(
+            up=engines[:, at.E_UP].copy(),
+            open=self.section(at.O_OPEN)[:, 0].copy(),
+            live=self.section(at.O_LIVE)[:, 0].copy(),
+            running=engines[:, at.E_RUNNING].copy(),
+            waiting=engines[:, at.E_GAUGE].copy(),
+            free_blocks=engines[:, at.E_FREE].copy(),
+            steps=engines[:, at.E_STEPS].copy(),
+            served=engines[:, at.E_SERVED].copy(),
+            failed=engines[:, at.E_LOST].copy(),
+            busy_gpu=floats[:, at.G_BUSY_GPU].copy(),
+            busy_host=floats[:, at.G_BUSY_HOST].copy(),
+        )
+
     def set_open(self, replica: int, is_open: bool) -> None:
-        """Let a replica take new streams, or not (drain)."""
+        """Let a replica take new streams, or not (drain); one that is not there stays closed."""
+        self._room_for(replica)
         set_open(*self.arenas, replica, int(is_open))
 
 
@@ -461,6 +528,8 @@ def record(pool: Pool) -> RunRecord:
             "preemptions": int(I[at.H_PREEMPTIONS]),
             "discarded_tokens": int(I[at.H_DISCARDED]),
             "failed": int(I[at.H_FAILED]),
+            "lost": int(I[at.H_LOST]),
+            "cut": int(I[at.H_CUT]),
             "codec_batches": int(engines[:, at.E_CODEC_DONE].sum()),
             "codec_rows": int(engines[:, at.E_CODEC_ROWS].sum()),
             "live_calls": int(I[at.H_LIVE_CALLS]),

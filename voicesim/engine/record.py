@@ -20,7 +20,8 @@ class RunRecord:
     busy: seconds inside the observed window by stage, one float64[engines] each.
     live_area: float64[engines], integral of live streams over time (stream seconds).
     counters: steps, stream_steps, prefill_tokens, recomputed_tokens, preemptions,
-    cached_tokens (prompt tokens found in the prefix cache), discarded_tokens, failed,
+    cached_tokens (prompt tokens found in the prefix cache), discarded_tokens, failed (no engine
+    could hold them), lost (streams whose replica failed), cut (of them after their first audio),
     codec_batches, codec_rows, live_calls, max_batch, events.
     stall_i: int64[n, 12], stall_f: float64[n, 16], the audible stalls in the order of their ends,
     with their causes (voicesim.engine.blame), if asked for.

@@ -117,7 +117,11 @@ class PoolSpec:
     CDF of the extra one-way delay (s).
     decode_slowdown, codec_slowdown: how many times longer each takes while the other runs.
     admission, routing: kinds of voicesim.policy; limit, max_queued, deadline, lead: their knobs.
-    retries, backoff, factor, full_jitter, standby: what the refused do.
+    retries, backoff, factor, full_jitter, standby: what the refused do.  retry_budget, retry_burst:
+    retries that each request earns for all, and how many are saved up at most (inf: no budget).
+    reconnect: callers who were lost go on within so many seconds (None: they hang up).
+    stale: routing and admission know the live streams of the last refresh; reserves: and count
+    what they have sent since.
     stage: a stage of a dialogue: chunks are handed to the dialogue instead of a listener.
     blame: log every audible stall with its causes (voicesim.engine.blame).
     trace: log what happens between these instants (s; voicesim.engine.trace); needs blame.
@@ -174,6 +178,11 @@ class PoolSpec:
     factor: float = 2.0
     full_jitter: bool = False
     standby: bool = False
+    retry_budget: float = 0.0
+    retry_burst: float = INF
+    reconnect: float | None = None
+    stale: bool = False
+    reserves: bool = False
     record_chunks: bool = False
     stage: bool = False
     blame: bool = False

@@ -21,7 +21,8 @@ class PoolView:
         """Look again: the arenas have moved."""
         pool = self._pool
         engines, floats = pool.section(at.O_ENGINE), pool.section(at.OF_ENGINE)
-        self.live = _read_only(pool.section(at.O_LIVE)[:, 0])
+        live = at.O_SEEN if pool.spec.stale else at.O_LIVE
+        self.live = _read_only(pool.section(live)[:, 0])
         self.open = _read_only(pool.section(at.O_OPEN)[:, 0])
         self.running = _read_only(engines[:, at.E_RUNNING])
         self.waiting = _read_only(engines[:, at.E_WAITING])

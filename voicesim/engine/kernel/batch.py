@@ -167,7 +167,7 @@ def finish(F, I, g, s, t):
     left_open = I[c + H_LEAVES_OPEN] != 0 and I[o + S_ABORT] == 0
     if left_open and uniform(I, P_LEFT_OPEN, I[o + S_UTT], 0) < F[k + K_LEFT_OPEN]:
         if F[k + K_IDLE] < 1e300:
-            I[o + S_LEFT] = 1
+            I[o + S_LEFT] = 1 + I[I[O_ENGINE] + g * NEI + E_EPOCH]
             push_timer(F, I, t + F[k + K_IDLE], T_IDLE, s)
     else:
         release(I, g, s, computed)
@@ -179,10 +179,14 @@ def idle_timeout(F, I, s, t):
     o = I[O_STREAM] + s * NSI
     g = I[o + S_ENGINE]
     e = I[O_ENGINE] + g * NEI
-    release(I, g, s, I[o + S_PROMPT] + I[o + S_GEN] - 1)
+    still_there = I[o + S_LEFT] == 1 + I[e + E_EPOCH]
+    if still_there:
+        release(I, g, s, I[o + S_PROMPT] + I[o + S_GEN] - 1)
     I[o + S_LEFT] = 0
     if I[o + S_STATE] == FREE:
         free_row(I, s)
+    if not still_there:  # the replica has lost its memory since
+        return
     waits = I[e + E_WAITING] > 0 or I[e + E_RUNNING] > 0
     if waits and I[e + E_STEPPING] == 0:
         wake(F, I, g, t)
@@ -943,6 +947,7 @@ def begin_step(F, I, g, t):
     if I[c + H_NOISE] != 0:
         key = hash_on(I[H_NOISE_HASH], g, I[e + E_STEPS])
         noise = F[I[c + OF_NOISE] + table_index(key)]
+    noise = noise * F[x + G_FACTOR]
     full = step_seconds(cost, gpu, host)
     seconds = full * noise
     if I[H_BLAME] != 0:
@@ -956,7 +961,7 @@ def begin_step(F, I, g, t):
         host_noise = noise
         if I[c + H_HOST_NOISE] != 0:
             key = hash_on(hash_on(0, I[H_SEED], P_HOST_NOISE), g, I[e + E_STEPS])
-            host_noise = F[I[c + OF_HOST_NOISE] + table_index(key)]
+            host_noise = F[I[c + OF_HOST_NOISE] + table_index(key)] * F[x + G_FACTOR]
         first = host_phase(cost, gpu, host) * host_noise
         F[x + G_HOST] = host * host_noise
         F[x + G_SOLO] = first + F[x + G_GPU]

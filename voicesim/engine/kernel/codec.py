@@ -439,7 +439,7 @@ def start_batch(F, I, g, t, rows):
     F[v + V_REM] = codec_seconds(
         F[k + K_CODEC_FLOOR], F[k + K_CODEC_PER_ROW], F[k + K_CODEC_PER_FRAME],
         float(rows), float(frames),
-    )  # fmt: skip
+    ) * F[I[OF_ENGINE] + g * NGF + G_FACTOR]  # fmt: skip
     F[v + V_SINCE] = t
     F[v + V_START] = t
     F[v + V_SLOW] = 1.0

@@ -5,19 +5,20 @@ Arenas come in by address (Pool.arenas); within the model F and I are pointers t
 
 from voicesim.engine.kernel.batch import host_end, idle_timeout, kick, step_end
 from voicesim.engine.kernel.codec import codec_end, dispatch
+from voicesim.engine.kernel.faults import dropped
 from voicesim.engine.kernel.jit import compiled, float_pointer, int_pointer
 from voicesim.engine.kernel.lists import pop_timer
 from voicesim.engine.kernel.session import (
     apply_decision,
     bin_at,
     can_fit,
+    change_open,
     deadline_passes,
     decide,
     fail,
     move_up,
     patience_ends,
     replica_has_slack,
-    spill,
     start_utterance,
     touch,
 )
@@ -107,6 +108,8 @@ def timer_event(F, I, t):
         return s >= 0 and request(F, I, s, t)
     if kind == T_DEADLINE:
         deadline_passes(F, I, u, t)
+    elif kind == T_DROP:
+        dropped(F, I, u, t)
     else:
         patience_ends(F, I, u, t)
     return False
@@ -134,11 +137,8 @@ def set_open(floats, ints, g, is_open):
     """Let replica g take new streams, or not; reopened, it takes from the gateway's queue."""
     F = float_pointer(floats)
     I = int_pointer(ints)
-    pool = I[I[O_ENGINE] + g * NEI + E_POOL]
-    I[I[O_OPENED] + pool] += is_open - I[I[O_OPEN] + g]
-    I[I[O_OPEN] + g] = is_open
-    if I[H_FLEET] != 0:
-        spill(F, I, pool)
+    if is_open == 0 or I[I[O_ENGINE] + g * NEI + E_UP] != 0:
+        change_open(F, I, g, is_open)
     move_up(F, I, g, F[K_NOW])
 
 

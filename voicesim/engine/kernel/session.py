@@ -46,7 +46,19 @@ def bin_at(F, I, t):
 
 @compiled
 def start_utterance(F, I, u, t):
-    """Take a row for utterance u; returns the stream."""
+    """The caller asks for utterance u; returns the stream."""
+    s = fresh_row(F, I, u, t)
+    patience = F[I[OF_UTT] + u * NUF + Y_PATIENCE]
+    if patience < 1e300:
+        push_timer(F, I, t + patience, T_PATIENCE, u)
+    left = F[K_RETRIES_LEFT] + F[K_EARNS]
+    F[K_RETRIES_LEFT] = left if left < F[K_BURST] else F[K_BURST]
+    return s
+
+
+@compiled
+def fresh_row(F, I, u, t):
+    """Take a row for utterance u, asked for at t; returns the stream."""
     s = I[H_FREE_SLOT]
     o = I[O_STREAM] + s * NSI
     x = I[OF_STREAM] + s * NSF
@@ -69,9 +81,6 @@ def start_utterance(F, I, u, t):
     F[x + X_START] = -1.0
     F[x + X_PACE] = -1.0
     I[I[O_RES] + u * NRI + R_SLOT] = s
-    patience = F[I[OF_UTT] + u * NUF + Y_PATIENCE]
-    if patience < 1e300:
-        push_timer(F, I, t + patience, T_PATIENCE, u)
     return s
 
 
@@ -101,12 +110,19 @@ def write_result(F, I, s, outcome, t):
     F[z + Z_C] = F[x + X_C]
     F[z + Z_PACE] = F[x + X_PACE]
     F[z + Z_LOST] = F[x + X_LOST]
+    if outcome == COMPLETED:
+        I[I[O_ENGINE] + I[o + S_ENGINE] * NEI + E_SERVED] += 1
 
 
 @compiled
 def next_utterance(F, I, u, t):
     """The caller goes on at time t, after their pause; or the call is over."""
-    at = t + F[I[OF_UTT] + u * NUF + Y_THINK]
+    goes_on(F, I, u, t + F[I[OF_UTT] + u * NUF + Y_THINK])
+
+
+@compiled
+def goes_on(F, I, u, at):
+    """The caller asks for the next utterance after u at this time; or the call is over."""
     if I[H_CLOSED] != 0:
         if at <= F[K_HORIZON]:
             n = I[H_NEXT_UTT]
@@ -176,6 +192,15 @@ def spill(F, I, pool):
 
 
 @compiled
+def change_open(F, I, g, is_open):
+    pool = I[I[O_ENGINE] + g * NEI + E_POOL]
+    I[I[O_OPENED] + pool] += is_open - I[I[O_OPEN] + g]
+    I[I[O_OPEN] + g] = is_open
+    if I[H_FLEET] != 0:
+        spill(F, I, pool)
+
+
+@compiled
 def leave_engine(F, I, g, t):
     """A stream is gone from replica g."""
     count_live(F, I, g, t, -1)
@@ -229,7 +254,11 @@ def submit(F, I, s, g, t):
             trace.note(F, I, trace.ADMITTED, I[o + S_UTT], g, (0, 0, 0, 0), t, t, 0.0, 0.0)
     append(I, e + E_WAIT_HEAD, e + E_WAIT_TAIL, S_NEXT, S_PREV, s)
     I[e + E_WAITING] += 1
-    if I[e + E_STEPPING] == 0:
+    if I[H_RESERVES] != 0:
+        I[I[O_SEEN] + g] += 1
+    if I[e + E_GRAY] != 0:
+        drop_later(F, I, s, g, t)
+    elif I[e + E_STEPPING] == 0:
         wake(F, I, g, t)
         touch(F, I, g)
 
@@ -242,6 +271,15 @@ def wake(F, I, g, t):
     if I[e + E_KICK] == 0 or t < F[x + G_KICK]:
         I[e + E_KICK] = 1
         F[x + G_KICK] = t
+
+
+@compiled
+def drop_later(F, I, s, g, t):
+    """A silent replica keeps the stream for a while and drops it then."""
+    x = I[OF_STREAM] + s * NSF
+    F[x + X_DEADLINE] = t + F[I[OF_ENGINE] + g * NGF + G_DROP]
+    if F[x + X_DEADLINE] < 1e300:
+        push_timer(F, I, F[x + X_DEADLINE], T_DROP, I[I[O_STREAM] + s * NSI + S_UTT])
 
 
 @compiled
@@ -412,7 +450,7 @@ def decide(F, I, s, t):
     c = pool_header(I, p)
     first = I[c + H_FIRST]
     n = I[c + H_COUNT]
-    live = window(I, I[O_LIVE] + first, n)
+    live = window(I, (I[O_SEEN] if I[H_STALE] != 0 else I[O_LIVE]) + first, n)
     open_ = window(I, I[O_OPEN] + first, n)
     o = I[O_STREAM] + s * NSI
     turn = I[c + H_TURN]
@@ -519,20 +557,33 @@ def home(I, u):
 
 
 @compiled
+def asks_again(F, I, u, attempt, t):
+    """Will the caller of utterance u, turned away at t, try again?  Not beyond the attempts that
+    they make, nor when the budget of retries is spent."""
+    if attempt >= I[H_RETRIES]:
+        return False
+    if F[K_BURST] < 1e300:
+        if F[K_RETRIES_LEFT] < 1.0:
+            return False
+        F[K_RETRIES_LEFT] -= 1.0
+    delay = F[K_BACKOFF]
+    for _ in range(attempt):
+        delay = delay * F[K_FACTOR]
+    if I[H_FULLJIT] != 0:
+        delay = delay * uniform(I, P_RETRY, u, attempt)
+    push_timer(F, I, t + delay, T_RETRY, u)
+    return True
+
+
+@compiled
 def refuse(F, I, s, t):
     """Refused: back off and try again, or leave, or let the standby voice speak."""
     o = I[O_STREAM] + s * NSI
     u = I[o + S_UTT]
     attempt = I[o + S_ATTEMPTS]
     I[o + S_ATTEMPTS] = attempt + 1
-    if attempt < I[H_RETRIES]:
-        delay = F[K_BACKOFF]
-        for _ in range(attempt):
-            delay = delay * F[K_FACTOR]
-        if I[H_FULLJIT] != 0:
-            delay = delay * uniform(I, P_RETRY, u, attempt)
+    if asks_again(F, I, u, attempt, t):
         I[o + S_STATE] = BACKING_OFF
-        push_timer(F, I, t + delay, T_RETRY, u)
         return
     I[bin_at(F, I, t) + B_REFUSED] += 1
     if I[H_TRACE] != 0:

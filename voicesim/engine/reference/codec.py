@@ -170,12 +170,23 @@ class Codec:
             if stream.active and stream.sent_tokens + new == stream.tokens:
                 self.deactivate(stream)
             batch.append(stream)
-        seconds = cost.codec_seconds(*self.cost, float(rows), float(frames))
+        seconds = cost.codec_seconds(*self.cost, float(rows), float(frames)) * self.engine.slowdown
         number = self.engine.number * self.spec.workers + worker
         work = Work(self.env, seconds, at.CODEC_END, number)
         work.done.callbacks.append(lambda _: self.end_batch(worker))
         self.batches[worker] = (work, batch)
         self.reshare()
+
+    def halt(self) -> list[Stream]:
+        """Everything here is forgotten; returns whose chunks were here."""
+        found = list(self.queue)
+        for worker in sorted(self.batches):
+            work, batch = self.batches[worker]
+            work.stop()
+            found += batch
+        self.queue, self.batches, self.active = [], {}, 0
+        self.gather_at, self.lag, self.ramp = None, 0.0, 0
+        return found
 
     def deactivate(self, stream: Stream) -> None:
         stream.active = False

@@ -78,16 +78,20 @@ class Engine:
         self.waiting_gauge = 0
         self.live = 0
         self.live_since = self.live_area = 0.0
-        self.open = True
+        self.open = self.up = True
+        self.served = self.failed = 0  # streams sent whole, lost here
+        self.gray, self.drop_after = False, INF
+        self.slowdown = 1.0
+        self.epoch = 0  # halts so far
         self.sums = Sums(self)
         self.codec = Codec(self)
-        self.env.process(self.serve())
+        self.env.process(self.serve(self.kicked))
 
-    def serve(self) -> Any:
+    def serve(self, kicked: Any) -> Any:
         """Step after step while there is work; else wait for a kick."""
         while True:
-            yield self.kicked
-            self.kicked = self.env.event()
+            yield kicked
+            self.kicked = kicked = self.env.event()
             self.chunks_emitted = 0
             self.drop_aborted()  # streams that were held
             going = self.begin_step()
@@ -113,7 +117,9 @@ class Engine:
         stream.waits.submitted(self.env.now)
         self.world.note(trace.ADMITTED, stream.utterance, self.number)
         self.waiting.append(stream)
-        if not self.stepping:
+        if self.gray:
+            self.world.drop_later(stream)
+        elif not self.stepping:
             self.wake(self.env.now)
 
     @property
@@ -131,15 +137,41 @@ class Engine:
         kick by then."""
         if self.kick_at is None or t < self.kick_at:
             self.kick_at = t
-            kick = self.env.at(t, at.KICK, self.number)
-            kick.callbacks.append(self._kicked)
+            kick, epoch = self.env.at(t, at.KICK, self.number), self.epoch
+            kick.callbacks.append(lambda _: self._kicked() if epoch == self.epoch else None)
 
-    def _kicked(self, _: Any) -> None:
+    def _kicked(self) -> None:
         if self.kick_at != self.env.now:  # overtaken
             return
         self.kick_at = None
         if not self.stepping:
             self.env.fire(self.kicked)
+
+    def halt(self) -> list[Stream]:
+        """The replica stops and forgets everything; returns the streams that were here: those that
+        waited, the batch, those at the codec."""
+        if self.step is not None:
+            self.step.stop()
+        for stream in self.running:
+            if stream.aborted and stream.state != at.ZOMBIE:  # of others cancelled it is counted
+                self.world.counters["discarded_tokens"] += stream.generated
+        here = list(dict.fromkeys([*self.waiting, *self.running, *self.codec.halt()]))
+        for stream in here:
+            stream.state = at.WAITING
+            stream.computed = stream.planned = stream.blocks = stream.shared = stream.kept = 0
+            stream.in_codec, stream.active = 0, False
+        self.running, self.waiting = [], deque()
+        self.free_blocks = self.spec.blocks
+        self.prefix_cached, self.prefix_holders = False, 0
+        self.ratio, self.full_at, self.decodes_since_prompts = self.first_ratio, 0, 0
+        self.stepping = self.in_host = self.decoded = False
+        self.kick_at = None
+        self.chunks_emitted, self.boundary, self.stretch = 0, 0.0, 1.0
+        self.epoch += 1
+        self.kicked = self.env.event()
+        self.env.process(self.serve(self.kicked))
+        self.codec.reshare()  # the others on a shared card go on without it
+        return here
 
     # --- schedule() ---------------------------------------------------------------------------
 
@@ -424,6 +456,7 @@ class Engine:
         if spec.noise is not None:
             key = hash_key_py(spec.seed, at.P_STEP_NOISE, self.number, self.steps)
             noise = float(spec.noise[table_index_py(key)])
+        noise = noise * self.slowdown
         full = float(cost.step_seconds(spec.step.params, gpu, host))
         seconds = full * noise
         if spec.blame:
@@ -439,7 +472,7 @@ class Engine:
         spec = self.spec
         if spec.host_noise is not None:
             key = hash_key_py(self.world.spec.seed, at.P_HOST_NOISE, self.number, self.steps)
-            noise = float(spec.host_noise[table_index_py(key)])
+            noise = float(spec.host_noise[table_index_py(key)]) * self.slowdown
         first = cost.host_phase(spec.step.params, gpu, host) * noise
         self.host = host * noise
         self.solo = first + self.gpu
@@ -605,10 +638,13 @@ class Engine:
         elif self.spec.idle_timeout < INF:
             number = (at.T_IDLE << 40) | stream.utterance
             timer = self.env.at(self.env.now + self.spec.idle_timeout, at.TIMER, number)
-            timer.callbacks.append(lambda _: self.idle_timeout(stream))
+            epoch = self.epoch
+            timer.callbacks.append(lambda _: self.idle_timeout(stream, epoch))
 
-    def idle_timeout(self, stream: Stream) -> None:
+    def idle_timeout(self, stream: Stream, epoch: int) -> None:
         """A session that was left open is closed; who waits may start."""
+        if epoch != self.epoch:  # the replica has lost its memory since
+            return
         self.release(stream)
         if (self.waiting or self.running) and not self.stepping:
             self.wake(self.env.now)

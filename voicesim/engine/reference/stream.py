@@ -66,11 +66,25 @@ class Stream:
     worst_c: float = 0.0
     worst_pace: float = -1.0
     waits: Waits = field(default_factory=Waits)  # why it stalls
+    lost_at: float | None = None  # when its replica failed for good
+
+    def begin_again(self) -> None:
+        """Its caller asks again: nothing of what was done for it remains."""
+        self.engine, self.admitted, self.delay = None, -1.0, 0.0
+        self.generated = self.computed = self.planned = self.once_computed = 0
+        self.blocks = self.shared = self.kept = self.mark = self.due = self.ready = 0
+        self.in_codec, self.active, self.queued_at = 0, False, 0.0
+        self.waits = Waits()
 
     @property
     def decoding(self) -> bool:
         """Takes one token a step."""
         return self.state in (at.DECODING, at.ZOMBIE)
+
+    @property
+    def done(self) -> bool:
+        """Nobody waits for it: its caller has left, or has it all (its end is seen a step late)."""
+        return self.aborted or self.fully_sent
 
     @property
     def fully_sent(self) -> bool:

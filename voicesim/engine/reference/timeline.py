@@ -51,6 +51,7 @@ class Work:
         self.slowdown = 1.0
         self.end = env.now + seconds
         self.done = simpy.Event(env)
+        self._expected: Any = None
         self._expect()
 
     def slow_to(self, slowdown: float) -> None:
@@ -62,6 +63,10 @@ class Work:
             self.slowdown = slowdown
             self.end = now + self.remaining * slowdown
             self._expect()
+
+    def stop(self) -> None:
+        """It never ends."""
+        self._expected = None
 
     def _expect(self) -> None:
         expected = self.env.at(self.end, self.kind, self.number)

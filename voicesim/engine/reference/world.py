@@ -11,6 +11,7 @@ from voicesim.engine import layout as at
 from voicesim.engine import trace
 from voicesim.engine.blame import C_TIME, N_STALL_F, N_STALL_I, NETWORK, PACING, SCHEDULE
 from voicesim.engine.kinds import must_fit
+from voicesim.engine.readings import Readings
 from voicesim.engine.record import RunRecord
 from voicesim.engine.reference.blame import stall_row
 from voicesim.engine.reference.engine import Card, Engine
@@ -59,7 +60,8 @@ class World:
         self.env = Timeline() if env is None else env
         self.counters = dict.fromkeys(
             ("steps", "stream_steps", "prefill_tokens", "recomputed_tokens", "cached_tokens",
-             "preemptions", "discarded_tokens", "failed", "live_calls", "max_batch"), 0,
+             "preemptions", "discarded_tokens", "failed", "lost", "cut", "live_calls",
+             "max_batch"), 0,
         )  # fmt: skip
         self.first_stall, self.first_stall_waiting = INF, 0
         self.series = np.zeros((spec.bins, at.NBI), np.int64)
@@ -73,6 +75,8 @@ class World:
         self.live: dict[int, Stream] = {}
         self.generated: dict[int, int] = {}
         self.gateway: deque[Stream] = deque()
+        self.retries_left = spec.retry_burst
+        self.seen = [0] * spec.replicas  # live streams as the router last read them
         self.asked_at, self.at_once = -1.0, 0
         self.asking: Stream | None = None
         self.next_utterance = tape.callers
@@ -102,7 +106,7 @@ class World:
             goes_on_at = yield from self.utterance(stream)
             if goes_on_at is None:
                 break
-            t = goes_on_at + float(self.tape.think[u])
+            t = goes_on_at
             if self.tape.closed:
                 if t > self.spec.horizon:
                     break
@@ -124,6 +128,7 @@ class World:
         tape = self.tape
         stream = Stream(u, session, int(tape.prompt[u]), int(tape.tokens[u]), now)
         self.live[u] = stream
+        self.retries_left = min(self.retries_left + self.spec.retry_budget, self.spec.retry_burst)
         patience = float(tape.patience[u])
         if patience < INF:
             timer = self.env.at(now + patience, at.TIMER, (at.T_PATIENCE << 40) | u)
@@ -131,15 +136,22 @@ class World:
         return stream
 
     def utterance(self, stream: Stream) -> Any:
-        """From request to the end of playback; returns when the caller may go on, or None."""
+        """From request to the end of playback; returns when the caller asks for the next one after
+        their pause, or None."""
+        spec, u = self.spec, stream.utterance
+        think = float(self.tape.think[u])
         stream.settled = self.env.event()
         self.request(stream)
         outcome, t = yield stream.settled
-        if outcome == at.REFUSED and self.spec.standby:
-            return t + stream.tokens * self.serving(stream)[0].spec.token_audio
-        if outcome in (at.REFUSED, at.ABANDONED):
-            return t if self.tape.closed else None
-        return t
+        if outcome == at.FAILED_OUTCOME and stream.lost_at is not None:
+            if spec.reconnect is not None:
+                return t + spec.reconnect * self.uniform(at.P_RECONNECT, u, 0)
+            return t + think if self.tape.closed else None
+        if outcome == at.REFUSED and spec.standby:
+            return t + stream.tokens * self.serving(stream)[0].spec.token_audio + think
+        if outcome in (at.REFUSED, at.ABANDONED) and not self.tape.closed:
+            return None
+        return t + think
 
     # --- the gateway --------------------------------------------------------------------------
 
@@ -218,7 +230,7 @@ class World:
         queued = len(self.waiting_for(group)) if may_queue else 0
         may_queue = may_queue and queued < spec.max_queued
         first, limit = group.first, group.spec.limit
-        live = [e.live for e in group.engines]
+        live = self.known_live()[first : first + group.spec.engines]
         open_ = [int(e.open) for e in group.engines]
         turn, group.turn = group.turn, group.turn + 1
         if spec.routing == routing.LEAST_STREAMS:
@@ -277,7 +289,13 @@ class World:
                 return False
         return True
 
+    def known_live(self) -> list[int]:
+        """Live streams by replica, as the policies know them."""
+        return self.seen if self.spec.stale else [e.live for e in self.engines]
+
     def admit(self, stream: Stream, engine: Engine) -> None:
+        if self.spec.stale and self.spec.reserves:
+            self.seen[engine.number] += 1
         self.count_live(engine, 1)
         stream.delay = engine.spec.delay
         if self.spec.routes is not None:
@@ -287,23 +305,35 @@ class World:
         engine.submit(stream)
 
     def refuse(self, stream: Stream) -> None:
-        spec, now = self.spec, self.env.now
-        attempt = stream.attempts
-        stream.attempts += 1
-        if attempt < spec.retries:
-            delay = spec.backoff
-            for _ in range(attempt):
-                delay = delay * spec.factor
-            if spec.full_jitter:
-                delay = delay * self.uniform(at.P_RETRY, stream.utterance, attempt)
-            stream.state = at.BACKING_OFF
-            timer = self.env.at(now + delay, at.TIMER, (at.T_RETRY << 40) | stream.utterance)
-            timer.callbacks.append(lambda _: None if stream.aborted else self.request(stream))
+        now = self.env.now
+        if self.asks_again(stream):
             return
         self.series[self.bin(now), at.B_REFUSED] += 1
         self.note(trace.REFUSED, stream.utterance, -1)
         self.settle(stream, at.REFUSED, now)
         self.maybe_forget(stream)
+
+    def asks_again(self, stream: Stream) -> bool:
+        """Will a caller who was turned away try again?  Not beyond the attempts that they make, nor
+        when the budget of retries is spent."""
+        spec, attempt = self.spec, stream.attempts
+        stream.attempts += 1
+        if attempt >= spec.retries:
+            return False
+        if spec.retry_burst < INF:
+            if self.retries_left < 1.0:
+                return False
+            self.retries_left -= 1.0
+        delay = spec.backoff
+        for _ in range(attempt):
+            delay = delay * spec.factor
+        if spec.full_jitter:
+            delay = delay * self.uniform(at.P_RETRY, stream.utterance, attempt)
+        stream.state = at.BACKING_OFF
+        number = (at.T_RETRY << 40) | stream.utterance
+        timer = self.env.at(self.env.now + delay, at.TIMER, number)
+        timer.callbacks.append(lambda _: None if stream.aborted else self.request(stream))
+        return True
 
     def deadline_passes(self, stream: Stream) -> None:
         if stream.state == at.AT_GATEWAY and stream.deadline == self.env.now:
@@ -521,6 +551,8 @@ class World:
 
     def write(self, s: Stream, outcome: int, t: float) -> None:
         engine = -1 if s.engine is None else s.engine.number
+        if outcome == at.COMPLETED:
+            s.engine.served += 1
         self.rows_i[s.utterance] = [
             -1, outcome, s.sent, s.stalls, s.audible, s.preemptions, s.attempts, engine
         ]  # fmt: skip
@@ -551,9 +583,102 @@ class World:
             self.counters["preemptions"],
         )
 
+    def readings(self) -> Readings:
+        """What an operator's tools read from the replicas now."""
+        engines = self.engines
+        counts = [
+            (int(e.up), int(e.open), e.live, len(e.running), e.waiting_gauge, e.free_blocks,
+             e.steps, e.served, e.failed) for e in engines
+        ]  # fmt: skip
+        busy = (np.array([getattr(e, name) for e in engines]) for name in ("busy_gpu", "busy_host"))
+        return Readings(*np.array(counts, np.int64).T, *busy)
+
+    # --- faults -------------------------------------------------------------------------------
+
+    def crash(self, replica: int) -> bool:
+        """The replica is gone until it is restored, and every stream there is lost; False if it
+        was not there."""
+        engine = self.engines[replica]
+        if not engine.up:
+            return False
+        engine.up = engine.gray = engine.open = False
+        engine.waiting_gauge = 0
+        engine.group.spill()
+        for stream in engine.halt():
+            self.lose(stream)
+        return True
+
+    def restore(self, replica: int) -> None:
+        """The replica starts anew and is open; one that was silent loses what it holds."""
+        engine = self.engines[replica]
+        engine.slowdown = 1.0
+        if engine.gray:
+            self.crash(replica)
+        engine.up = True
+        self.set_open(replica, True)
+
+    def set_slow(self, replica: int, factor: float) -> None:
+        """Steps and codec calls that begin from now on take ``factor`` times as long."""
+        self.engines[replica].slowdown = factor
+
+    def set_gray(self, replica: int, drop_after: float | None) -> None:
+        """The replica takes streams and does nothing with them, until it is restored; each is
+        dropped ``drop_after`` s after it came (None: never)."""
+        engine = self.engines[replica]
+        if not engine.up:
+            return
+        engine.gray, engine.drop_after = True, INF if drop_after is None else drop_after
+        here = engine.halt()
+        engine.waiting.extend(s for s in here if not s.done)
+        for stream in engine.waiting:
+            self.drop_later(stream)
+        for stream in here:
+            if stream.done:
+                self.maybe_forget(stream)
+
+    def drop_later(self, stream: Stream) -> None:
+        """A silent replica keeps the stream for a while and drops it then."""
+        stream.deadline = self.env.now + stream.engine.drop_after
+        if stream.deadline < INF:
+            number = (at.T_DROP << 40) | stream.utterance
+            timer = self.env.at(stream.deadline, at.TIMER, number)
+            timer.callbacks.append(lambda _: self.dropped(stream))
+
+    def dropped(self, stream: Stream) -> None:
+        """A silent replica lets go of the stream."""
+        hangs = stream.state == at.WAITING and stream.engine.gray
+        if hangs and not stream.aborted and stream.deadline == self.env.now:
+            stream.engine.waiting.remove(stream)
+            self.lose(stream)
+
+    def lose(self, stream: Stream) -> None:
+        """A stream, set aside, is lost.  Before any of its audio was sent its caller may ask again,
+        as the refused do; after that never: the utterance has failed."""
+        engine, now = stream.engine, self.env.now
+        if stream.done:
+            self.maybe_forget(stream)
+            return
+        self.counters["lost"] += 1
+        engine.failed += 1
+        self.counters["discarded_tokens"] += min(stream.generated, stream.tokens)
+        if stream.sent:
+            self.counters["cut"] += 1
+        elif self.asks_again(stream):
+            stream.begin_again()
+            self.count_live(engine, -1)
+            self.move_up(engine)
+            return
+        stream.lost_at = now
+        self.settle(stream, at.FAILED_OUTCOME, now)
+        self.maybe_forget(stream)
+
+    def refresh_readings(self) -> None:
+        """The router learns how many streams each replica has now (PoolSpec.stale)."""
+        self.seen = [e.live for e in self.engines]
+
     def set_open(self, replica: int, is_open: bool) -> None:
-        """Let a replica take new streams, or not (drain)."""
-        self.engines[replica].open = is_open
+        """Let a replica take new streams, or not (drain); one that is not there stays closed."""
+        self.engines[replica].open = is_open and self.engines[replica].up
         self.engines[replica].group.spill()
         self.move_up(self.engines[replica])
 
@@ -609,7 +734,7 @@ class ReferenceView:
         self._world = world
         engines = world.engines
         self.now = float(world.env.now)
-        self.live = np.array([e.live for e in engines])
+        self.live = np.array(world.known_live())
         self.open = np.array([int(e.open) for e in engines])
         self.running = np.array([len(e.running) for e in engines])
         self.waiting = np.array([len(e.waiting) for e in engines])
