@@ -86,6 +86,8 @@ H_NOISE_HASH, H_JITTER_HASH = range(120, 122)
 H_CARD_MODE, H_HOST_NOISE, OF_HOST_NOISE = range(150, 153)
 # lead pacing: do streams pause, slots that those who go on leave to others
 H_PACED, H_STARTS = range(153, 155)
+# calls that stay with a replica: is it so; sections: by call, by engine
+H_PINNED, O_HOME, O_CALLS_ON = range(170, 173)
 N_INT_HEADER = 192
 
 # --- stream rows ------------------------------------------------------------------------------
@@ -147,9 +149,12 @@ NRI = 9
 ) = range(11)  # fmt: skip
 NRF = 11
 
-# outcomes of an utterance
-PENDING, COMPLETED, REFUSED, ABANDONED, FAILED_OUTCOME = range(5)
-OUTCOMES = ("live", "completed", "refused", "abandoned", "failed")
+# outcomes of an utterance; cut: the call was ended under way
+PENDING, COMPLETED, REFUSED, ABANDONED, FAILED_OUTCOME, CUT = range(6)
+OUTCOMES = ("live", "completed", "refused", "abandoned", "failed", "cut")
+
+# --- calls that stay with a replica: where it lives (-1: nowhere), its utterance now or next ----
+N_HOME = 2
 
 # --- outbox: what left a stage in the event at hand (utterance, tokens, 1: the last) -----------
 M_UTT, M_TOKENS, M_LAST = range(3)

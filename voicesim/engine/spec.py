@@ -118,6 +118,7 @@ class PoolSpec:
     decode_slowdown, codec_slowdown: how many times longer each takes while the other runs.
     admission, routing: kinds of voicesim.policy; limit, max_queued, deadline, lead: their knobs.
     retries, backoff, factor, full_jitter, standby: what the refused do.
+    pinned: the first utterance of a call chooses a replica, the later ones go there.
     stage: a stage of a dialogue: chunks are handed to the dialogue instead of a listener.
     blame: log every audible stall with its causes (voicesim.engine.blame).
     trace: log what happens between these instants (s; voicesim.engine.trace); needs blame.
@@ -169,6 +170,7 @@ class PoolSpec:
     deadline: float = INF
     lead: float = 0.0
     routing: int = 1
+    pinned: bool = False
     retries: int = 0
     backoff: float = 1.0
     factor: float = 2.0

@@ -63,8 +63,8 @@ def streams(run: Run) -> pd.DataFrame:
 def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
     """One row per call that began; of a closed loop only those that were settled.
 
-    outcome: refused if one of its utterances was refused for good, else abandoned, failed,
-    completed, or live when the run stopped before it was over.
+    outcome: cut if it was ended under way, refused if one of its utterances was refused for good,
+    else abandoned, failed, completed, or live when the run stopped before it was over.
     accepted: a stream of it was admitted to an engine.
     measured: a stream of two chunks or more was delivered; in a call without one stalls are not
     measured, and what is not measured is never clean.
@@ -83,11 +83,11 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
     s = stream_table["session"].to_numpy()
     codes = stream_table["outcome"].cat.codes.to_numpy()
     worst = np.zeros(n, np.int64)
-    rank = np.array([0, 1, 4, 3, 2])  # live, completed, refused, abandoned, failed
+    rank = np.array([0, 1, 4, 3, 2, 5])  # live, completed, refused, abandoned, failed, cut
     np.maximum.at(worst, s, rank[codes])
     settled = np.bincount(s, minlength=n)
     finished = settled == np.diff(tape.first)
-    outcome = np.array([0, 1, 4, 3, 2])[worst]
+    outcome = np.array([0, 1, 4, 3, 2, 5])[worst]
     outcome[(worst <= 1) & ~finished] = at.PENDING
     wait = (stream_table["started_s"] - stream_table["requested_s"]).to_numpy()
     stall = stream_table["stall_largest_s"].to_numpy()
