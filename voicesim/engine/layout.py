@@ -195,6 +195,7 @@ REACHED, DECIDE, GROW, STUCK = range(4)
 # purposes of the counter hash
 P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE, P_LEFT_OPEN, P_POOL = 101, 102, 103, 104, 105, 106
 P_HOST_NOISE = 120
+P_COLD_START = 121
 
 
 def quantile_edges(per_octave: int) -> np.ndarray:

@@ -418,6 +418,10 @@ class Pool:
             busy_host=floats[:, at.G_BUSY_HOST].copy(),
         )
 
+    def gap_counts(self) -> np.ndarray:
+        """int64[bins, buckets]: gap before a chunk / audio of the chunk before it, so far."""
+        return self.section(at.O_GAPS)
+
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain)."""
         set_open(*self.arenas, replica, int(is_open))

@@ -634,6 +634,10 @@ class World:
         busy = (np.array([getattr(e, name) for e in engines]) for name in ("busy_gpu", "busy_host"))
         return Readings(*np.array(counts, np.int64).T, *busy)
 
+    def gap_counts(self) -> np.ndarray:
+        """int64[bins, buckets]: gap before a chunk / audio of the chunk before it, so far."""
+        return self.gaps
+
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain)."""
         self.engines[replica].open = is_open
