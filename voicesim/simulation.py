@@ -418,7 +418,9 @@ def policy_numbers(scenario: Scenario) -> dict[str, Any]:
         "routing": {
             "round_robin": routing.ROUND_ROBIN,
             "power_of_two": routing.POWER_OF_TWO,
-        }.get(route.kind, routing.LEAST_STREAMS)
+            "least_calls": routing.LEAST_CALLS,
+        }.get(route.kind, routing.LEAST_STREAMS),
+        "pinned": getattr(route, "pinned", False),
     }
     if admit.kind == "cap":
         numbers |= {"admission": admission.CAP, "limit": admit.streams}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from voicesim.cluster.log import Log
+from voicesim.cluster.scaling import scalers
 from voicesim.engine.spec import PoolSpec
 from voicesim.scenario import Scenario
 
@@ -19,4 +20,4 @@ def controllers(scenario: Scenario, spec: PoolSpec, log: Log) -> list[Process]:
 
     They note in ``log`` what they do.
     """
-    return []
+    return [*scalers(scenario, spec, log)]

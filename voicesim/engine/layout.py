@@ -92,6 +92,8 @@ H_PACED, H_STARTS = range(153, 155)
 # by readings of live streams that are refreshed from time to time, and whether what is sent since
 # counts; section: these readings
 H_LOST, H_CUT, H_RECONNECT, H_HALTS, H_STALE, H_RESERVES, O_SEEN = range(155, 162)
+# calls that stay with a replica: is it so; sections: by call, by engine
+H_PINNED, O_HOME, O_CALLS_ON = range(170, 173)
 N_INT_HEADER = 192
 
 # --- stream rows ------------------------------------------------------------------------------
@@ -157,9 +159,12 @@ NRI = 9
 ) = range(11)  # fmt: skip
 NRF = 11
 
-# outcomes of an utterance
-PENDING, COMPLETED, REFUSED, ABANDONED, FAILED_OUTCOME = range(5)
-OUTCOMES = ("live", "completed", "refused", "abandoned", "failed")
+# outcomes of an utterance; cut: the call was ended under way
+PENDING, COMPLETED, REFUSED, ABANDONED, FAILED_OUTCOME, CUT = range(6)
+OUTCOMES = ("live", "completed", "refused", "abandoned", "failed", "cut")
+
+# --- calls that stay with a replica: where it lives (-1: nowhere), its utterance now or next ----
+N_HOME = 2
 
 # --- outbox: what left a stage in the event at hand (utterance, tokens, 1: the last) -----------
 M_UTT, M_TOKENS, M_LAST = range(3)
@@ -199,6 +204,7 @@ REACHED, DECIDE, GROW, STUCK = range(4)
 P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE, P_LEFT_OPEN, P_POOL = 101, 102, 103, 104, 105, 106
 P_HOST_NOISE = 120
 P_RECONNECT = 110
+P_COLD_START = 121
 
 
 def quantile_edges(per_octave: int) -> np.ndarray:

@@ -19,7 +19,7 @@ from voicesim.engine import blame, kinds, trace
 from voicesim.engine import layout as at
 from voicesim.engine.arena import resized, section
 from voicesim.engine.kernel import faults
-from voicesim.engine.kernel.loop import ROOM_CHECK, run, set_open
+from voicesim.engine.kernel.loop import ROOM_CHECK, cut_calls, run, set_open
 from voicesim.engine.readings import Readings
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import INF, NEVER, NoProgressError, PoolSpec
@@ -59,6 +59,8 @@ _INT = (
     (at.O_TAKES, "served", 1),
     (at.O_PREFS, "routes", 1),
     (at.O_TIERS, "routes", 1),
+    (at.O_HOME, "homes", at.N_HOME),
+    (at.O_CALLS_ON, "engines", 1),
 )
 _FLOAT = (
     (at.OF_POOLS, "pools", at.N_FLOAT_HEADER),
@@ -120,6 +122,7 @@ class Pool:
             "heap": 2 * margin + min(2 * utterances, 1 << 17),
             "tree": 1 + 2 * leaves,
             "utterances": utterances,
+            "homes": utterances if spec.pinned else 0,
             "pools": len(pools) if spec.others else 0,
             "served": len(pools),
             "routes": 0 if spec.routes is None else spec.routes.prefs.size,
@@ -190,6 +193,7 @@ class Pool:
             (at.H_POOLS, len(s.pools)), (at.H_FLEET, s.routes is not None),
             (at.H_RECONNECT, s.reconnect is not None), (at.H_STALE, s.stale),
             (at.H_RESERVES, s.stale and s.reserves),
+            (at.H_PINNED, s.pinned),
         ):  # fmt: skip
             I[entry] = int(value)
         for entry, number in (
@@ -322,6 +326,7 @@ class Pool:
         if tape.encode is not None:
             floats[start:, at.Y_ENCODE] = tape.encode[start:]
         self.section(at.O_RES)[start:, at.R_SLOT] = -1
+        self.section(at.O_HOME)[start:] = -1
         self.section(at.OF_ARRIVAL)[:, 0] = tape.arrival
         self.section(at.O_SESSION)[:, 0] = tape.first[: len(tape.arrival)]
         self.I[at.H_SESSIONS] = len(tape.arrival)
@@ -354,6 +359,7 @@ class Pool:
         if self.tape.closed and I[at.H_NEXT_UTT] + ROOM_CHECK * self.tape.callers > utterances:
             self.tape = self.tape.extend()
             rows["utterances"] = len(self.tape.tokens)
+            rows["homes"] = rows["utterances"] if self.spec.pinned else 0
         self._allocate(rows)
         if rows["slots"] > slots:
             self._free_slots(slots)
@@ -460,10 +466,27 @@ class Pool:
             busy_host=floats[:, at.G_BUSY_HOST].copy(),
         )
 
+    def gap_counts(self) -> np.ndarray:
+        """int64[bins, buckets]: gap before a chunk / audio of the chunk before it, so far."""
+        return self.section(at.O_GAPS)
+
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain); one that is not there stays closed."""
         self._room_for(replica)
         set_open(*self.arenas, replica, int(is_open))
+
+    def set_weight(self, pool: int, weight: float) -> None:
+        """Give a pool of a fleet another share of the callers of its tier."""
+        self.section(at.OF_WEIGHTS)[pool, 0] = weight
+
+    def calls_on(self, replica: int) -> int:
+        """Calls that live on a replica (PoolSpec.pinned)."""
+        return int(self.section(at.O_CALLS_ON)[replica, 0])
+
+    def cut_calls(self, replica: int) -> int:
+        """End the calls that live on a replica (not pinned: that have a stream on it); what they
+        are being sent is lost.  How many there were."""
+        return int(cut_calls(*self.arenas, replica))
 
 
 class PoolEnvironment(simpy.Environment):

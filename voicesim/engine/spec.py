@@ -122,6 +122,7 @@ class PoolSpec:
     reconnect: callers who were lost go on within so many seconds (None: they hang up).
     stale: routing and admission know the live streams of the last refresh; reserves: and count
     what they have sent since.
+    pinned: the first utterance of a call chooses a replica, the later ones go there.
     stage: a stage of a dialogue: chunks are handed to the dialogue instead of a listener.
     blame: log every audible stall with its causes (voicesim.engine.blame).
     trace: log what happens between these instants (s; voicesim.engine.trace); needs blame.
@@ -173,6 +174,7 @@ class PoolSpec:
     deadline: float = INF
     lead: float = 0.0
     routing: int = 1
+    pinned: bool = False
     retries: int = 0
     backoff: float = 1.0
     factor: float = 2.0

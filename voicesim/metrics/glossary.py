@@ -21,12 +21,15 @@ METRICS: dict[str, Meaning] = {
     "offered": Meaning(
         "calls",
         "calls that started after the warm-up; each is in exactly one of completed, refused, "
-        "abandoned, failed and live_at_end",
+        "abandoned, failed, cut and live_at_end",
     ),
     "completed": Meaning("calls", "every utterance played to its end"),
     "refused": Meaning("calls", "an utterance was refused for good"),
     "abandoned": Meaning("calls", "the caller hung up in silence"),
     "failed": Meaning("calls", "an utterance needs more KV cache than an engine has"),
+    "cut": Meaning(
+        "calls", "ended under way, because its replica went (`policies.scaling`, rollout)"
+    ),
     "live_at_end": Meaning("calls", "not settled when the run ended"),
     "clean_share": Meaning(
         "share of offered",

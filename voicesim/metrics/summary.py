@@ -48,6 +48,7 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
         "refused": float(outcome.get("refused", 0)),
         "abandoned": float(outcome.get("abandoned", 0)),
         "failed": float(outcome.get("failed", 0)),
+        "cut": float(outcome.get("cut", 0)),
         "completed": float(outcome.get("completed", 0)),
         "live_at_end": float(live),
         "clean_share": clean / offered if offered else None,

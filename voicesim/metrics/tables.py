@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from voicesim.engine import layout as at
+from voicesim.engine.quantiles import quantile_rows
 from voicesim.simulation import Run
 from voicesim.workload.arrivals import rate_at
 
@@ -63,8 +64,8 @@ def streams(run: Run) -> pd.DataFrame:
 def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
     """One row per call that began; of a closed loop only those that were settled.
 
-    outcome: refused if one of its utterances was refused for good, else abandoned, failed,
-    completed, or live when the run stopped before it was over.
+    outcome: cut if it was ended under way, refused if one of its utterances was refused for good,
+    else abandoned, failed, completed, or live when the run stopped before it was over.
     accepted: a stream of it was admitted to an engine.
     measured: a stream of two chunks or more was delivered; in a call without one stalls are not
     measured, and what is not measured is never clean.
@@ -83,11 +84,11 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
     s = stream_table["session"].to_numpy()
     codes = stream_table["outcome"].cat.codes.to_numpy()
     worst = np.zeros(n, np.int64)
-    rank = np.array([0, 1, 4, 3, 2])  # live, completed, refused, abandoned, failed
+    rank = np.array([0, 1, 4, 3, 2, 5])  # live, completed, refused, abandoned, failed, cut
     np.maximum.at(worst, s, rank[codes])
     settled = np.bincount(s, minlength=n)
     finished = settled == np.diff(tape.first)
-    outcome = np.array([0, 1, 4, 3, 2])[worst]
+    outcome = np.array([0, 1, 4, 3, 2, 5])[worst]
     outcome[(worst <= 1) & ~finished] = at.PENDING
     wait = (stream_table["started_s"] - stream_table["requested_s"]).to_numpy()
     stall = stream_table["stall_largest_s"].to_numpy()
@@ -174,23 +175,3 @@ def series(run: Run) -> pd.DataFrame:
             "gap_p99": quantile_rows(run.record.gaps, 0.99),
         }
     )
-
-
-def quantile_rows(counts: np.ndarray, q: float) -> np.ndarray:
-    """Quantile q of each row of a ratio histogram, interpolated in its bucket; NaN if empty.
-
-    counts: int64[rows, buckets] as in voicesim.engine.layout.  Error: under one bucket, 1/16
-    octave (6 %) for the coarse and 1/128 octave (0.8 %) for the fine histogram.
-    """
-    edges = at.quantile_edges(counts.shape[1] // at.OCTAVES)
-    total = counts.sum(axis=1)
-    cumulative = counts.cumsum(axis=1)
-    rank = q * total
-    bucket = (cumulative < rank[:, None]).sum(axis=1).clip(max=counts.shape[1] - 1)
-    rows = np.arange(len(counts))
-    inside = counts[rows, bucket]
-    below = cumulative[rows, bucket] - inside
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = (rank - below) / inside
-    value = edges[bucket] + share * (edges[bucket + 1] - edges[bucket])
-    return np.where(total > 0, value, np.nan)

@@ -5,7 +5,9 @@ The kernel compiles these very functions; the reference calls them as they are. 
 Each returns a replica, or -1 when none is open.
 """
 
-ROUND_ROBIN, LEAST_STREAMS, POWER_OF_TWO = range(3)
+ROUND_ROBIN, LEAST_STREAMS, POWER_OF_TWO, LEAST_CALLS = range(4)
+"""LEAST_CALLS is ``least_streams`` with the calls that live on each replica for ``live``; only
+where calls are pinned (LiveKit's dispatcher counts a worker's jobs)."""
 
 
 def round_robin(live, open_, turn):

@@ -23,6 +23,7 @@ from .engine_checks import unused as unused_of_engines
 from .errors import Path, bare, chosen, is_model, meant, shown, unknown
 from .fleet_checks import fleet
 from .policies import AdmitAll, Custom
+from .scaling import scaling
 from .share_checks import shared
 from .units import constant
 from .workload import Refused, Retry, Workload
@@ -116,6 +117,7 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
             yield from _shares(("cluster", "pools"), _named(s.cluster.pools))
             yield from fleet(s)
         yield from _coupled(s)
+    yield from scaling(s)
     yield from alarms(s.alarms, s)
     player = s.listener.player
     need = max((x for x in (player.prebuffer, player.rebuffer) if x is not HOLE), default=0.0)

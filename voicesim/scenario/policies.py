@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_serializer
 
 from .errors import shown, wrong
 from .part import Part
+from .scaling import Scaling
 from .units import Count, Duration, Fraction, Natural, PositiveDuration
 
 
@@ -67,10 +68,18 @@ class Slack(Part):
     )
 
 
+PINNED: Any = Field(
+    default=False,
+    description="A call stays with the replica that its first utterance went to, also while that "
+    "one drains; default false: every utterance is routed anew.",
+)
+
+
 class RoundRobin(Part):
     """Each replica in turn."""
 
     kind: Literal["round_robin"] = Field(default="round_robin", description="Each replica in turn.")
+    pinned: bool = PINNED
 
 
 class LeastStreams(Part):
@@ -79,6 +88,7 @@ class LeastStreams(Part):
     kind: Literal["least_streams"] = Field(
         default="least_streams", description="Fewest live streams."
     )
+    pinned: bool = PINNED
 
 
 class PowerOfTwo(Part):
@@ -87,6 +97,20 @@ class PowerOfTwo(Part):
     kind: Literal["power_of_two"] = Field(
         default="power_of_two", description="Better of two at random."
     )
+    pinned: bool = PINNED
+
+
+class LeastCalls(Part):
+    """The replica on which the fewest calls live; calls stay where they began."""
+
+    kind: Literal["least_calls"] = Field(
+        default="least_calls", description="Fewest calls; a call stays with its replica."
+    )
+
+    @property
+    def pinned(self) -> bool:
+        """Calls stay with their replica."""
+        return True
 
 
 def _or_custom(value: Any) -> Any:
@@ -102,7 +126,7 @@ AnyAdmission = Annotated[
     BeforeValidator(_or_custom),
 ]
 AnyRouting = Annotated[
-    RoundRobin | LeastStreams | PowerOfTwo | Custom,
+    RoundRobin | LeastStreams | PowerOfTwo | LeastCalls | Custom,
     Field(discriminator="kind"),
     BeforeValidator(_or_custom),
 ]
@@ -135,10 +159,16 @@ class Policies(Part):
         "replica of theirs is open.",
     )
 
+    scaling: Scaling | None = Field(
+        default=None,
+        description="Replicas come and go; default none: all are there all the time.",
+    )
+
     @model_serializer(mode="wrap")
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either."""
         data: dict[str, Any] = handler(self)
-        if self.overflow is None:
-            data.pop("overflow", None)
+        for name in ("overflow", "scaling"):
+            if getattr(self, name) is None:
+                data.pop(name, None)
         return data

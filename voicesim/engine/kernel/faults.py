@@ -11,6 +11,7 @@ from voicesim.engine.kernel.session import (
     asks_again,
     change_open,
     drop_later,
+    end_call,
     fresh_row,
     goes_on,
     maybe_free,
@@ -291,4 +292,4 @@ def after_loss(F, I, u, t):
     elif I[H_CLOSED] != 0:
         next_utterance(F, I, u, t)
     else:
-        I[H_LIVE_CALLS] -= 1
+        end_call(I, u)

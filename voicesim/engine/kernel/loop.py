@@ -13,9 +13,11 @@ from voicesim.engine.kernel.session import (
     bin_at,
     can_fit,
     change_open,
+    cut,
     deadline_passes,
     decide,
     fail,
+    lives_on,
     move_up,
     patience_ends,
     replica_has_slack,
@@ -100,6 +102,8 @@ def timer_event(F, I, t):
         idle_timeout(F, I, u, t)  # u is the stream's row
         return False
     if kind == T_START:
+        if I[I[O_RES] + u * NRI + R_OUTCOME] == CUT:  # the call has ended
+            return False
         if I[H_CLOSED] != 0:
             I[bin_at(F, I, t) + B_CALLS] += 1
         return request(F, I, start_utterance(F, I, u, t), t)
@@ -140,6 +144,19 @@ def set_open(floats, ints, g, is_open):
     if is_open == 0 or I[I[O_ENGINE] + g * NEI + E_UP] != 0:
         change_open(F, I, g, is_open)
     move_up(F, I, g, F[K_NOW])
+
+
+@compiled
+def cut_calls(floats, ints, g):
+    """End the calls of replica g, in order of their utterances; how many."""
+    F = float_pointer(floats)
+    I = int_pointer(ints)
+    found = 0
+    for u in range(I[H_UTTERANCES]):
+        if lives_on(I, u, g):
+            cut(F, I, u, g, F[K_NOW])
+            found += 1
+    return found
 
 
 @compiled

@@ -28,6 +28,7 @@ to_unit = adopt(rng.to_unit)
 CAP, CAP_QUEUE, SLACK = admission.CAP, admission.CAP_QUEUE, admission.SLACK
 ADMIT, REFUSE, QUEUE = admission.ADMIT, admission.REFUSE, admission.QUEUE
 ROUND_ROBIN, LEAST_STREAMS = routing.ROUND_ROBIN, routing.LEAST_STREAMS
+LEAST_CALLS = routing.LEAST_CALLS
 PLAYING = player.PLAYING
 
 
@@ -123,19 +124,87 @@ def next_utterance(F, I, u, t):
 @compiled
 def goes_on(F, I, u, at):
     """The caller asks for the next utterance after u at this time; or the call is over."""
+    w = I[O_UTT] + u * NUI
     if I[H_CLOSED] != 0:
+        settle_in(I, u, -1)  # a caller's next utterance is another call
         if at <= F[K_HORIZON]:
             n = I[H_NEXT_UTT]
             I[H_NEXT_UTT] = n + 1
             push_timer(F, I, at, T_START, n)
         else:
             I[H_LIVE_CALLS] -= 1
-        return
-    w = I[O_UTT] + u * NUI
-    if u + 1 < I[H_UTTERANCES] and I[w + NUI + U_SESSION] == I[w + U_SESSION]:
+    elif u + 1 < I[H_UTTERANCES] and I[w + NUI + U_SESSION] == I[w + U_SESSION]:
         push_timer(F, I, at, T_START, u + 1)
+        if I[H_PINNED] != 0:
+            I[I[O_HOME] + I[w + U_SESSION] * N_HOME + 1] = u + 1
     else:
-        I[H_LIVE_CALLS] -= 1
+        end_call(I, u)
+
+
+@compiled
+def end_call(I, u):
+    """The call of utterance u is over."""
+    I[H_LIVE_CALLS] -= 1
+    settle_in(I, u, -1)
+
+
+@compiled
+def home_of(I, u):
+    """The replica that the call of utterance u lives on; -1: none, or calls are not pinned."""
+    if I[H_PINNED] == 0:
+        return -1
+    g = I[I[O_HOME] + I[I[O_UTT] + u * NUI + U_SESSION] * N_HOME]
+    return g if g >= 0 and I[I[O_ENGINE] + g * NEI + E_UP] != 0 else -1
+
+
+@compiled
+def settle_in(I, u, g):
+    """The call of utterance u lives on replica g from now on (-1: nowhere)."""
+    if I[H_PINNED] == 0:
+        return
+    h = I[O_HOME] + I[I[O_UTT] + u * NUI + U_SESSION] * N_HOME
+    if I[h] >= 0:
+        I[I[O_CALLS_ON] + I[h]] -= 1
+    if g >= 0:
+        I[I[O_CALLS_ON] + g] += 1
+    I[h] = g
+    I[h + 1] = u
+
+
+@compiled
+def lives_on(I, u, g):
+    """Is utterance u the one that a call of replica g has now, or next?"""
+    if I[H_PINNED] == 0:
+        s = I[I[O_RES] + u * NRI + R_SLOT]
+        return s >= 0 and I[I[O_STREAM] + s * NSI + S_ENGINE] == g
+    h = I[O_HOME] + I[I[O_UTT] + u * NUI + U_SESSION] * N_HOME
+    return I[h] == g and I[h + 1] == u
+
+
+@compiled
+def cut(F, I, u, g, t):
+    """The call of utterance u, which replica g serves now or will serve next, ends at t."""
+    s = I[I[O_RES] + u * NRI + R_SLOT]
+    if s < 0:  # between two utterances
+        I[I[O_RES] + u * NRI + R_OUTCOME] = CUT
+        I[I[O_RES] + u * NRI + R_ENGINE] = g
+        z = I[OF_RES] + u * NRF
+        F[z + Z_REQUEST] = t
+        F[z + Z_ADMIT] = -1.0
+        F[z + Z_START] = -1.0
+        F[z + Z_DONE] = t
+        F[z + Z_PACE] = -1.0
+        end_call(I, u)
+        return
+    x = I[OF_STREAM] + s * NSF
+    if F[x + X_START] > t:  # the first sound is still on its way
+        F[x + X_START] = -1.0
+    write_result(F, I, s, CUT, t)
+    if I[H_CLOSED] != 0:
+        next_utterance(F, I, u, t)
+    else:
+        end_call(I, u)
+    cancel(F, I, s, t)
 
 
 @compiled
@@ -212,8 +281,8 @@ def move_up(F, I, g, t):
     """The gateway's queue fills the free places of replica g (cap_queue)."""
     e = I[O_ENGINE] + g * NEI
     c = I[e + E_CLASS]
-    while I[I[O_LIVE] + g] < I[c + H_LIMIT] and I[I[O_OPEN] + g] != 0:
-        s = next_in_line(I, I[e + E_POOL])
+    while I[I[O_LIVE] + g] < I[c + H_LIMIT] and (I[I[O_OPEN] + g] != 0 or I[H_PINNED] != 0):
+        s = next_in_line(I, g)
         if s < 0 or I[e + E_WAITING] >= I[c + H_MAXWAIT]:
             break
         remove(I, H_GQ_HEAD, H_GQ_TAIL, S_NEXT, S_PREV, s)
@@ -222,12 +291,24 @@ def move_up(F, I, g, t):
 
 
 @compiled
-def next_in_line(I, pool):
-    """The first at the gateway that the pool serves; -1 if nobody waits for it."""
+def next_in_line(I, g):
+    """The first at the gateway that replica g may serve; -1 if nobody waits for it."""
     s = I[H_GQ_HEAD]
-    while I[H_FLEET] != 0 and s >= 0 and not may_go_to(I, s, pool):
+    while s >= 0 and not may_move_to(I, s, g):
         s = I[I[O_STREAM] + s * NSI + S_NEXT]
     return s
+
+
+@compiled
+def may_move_to(I, s, g):
+    """May stream s leave the gateway's queue for replica g?  Where its call lives, or else to any
+    open one of a pool that serves it."""
+    home = home_of(I, I[I[O_STREAM] + s * NSI + S_UTT])
+    if home >= 0:
+        return home == g
+    if I[I[O_OPEN] + g] == 0:
+        return False
+    return I[H_FLEET] == 0 or may_go_to(I, s, I[I[O_ENGINE] + g * NEI + E_POOL])
 
 
 @compiled
@@ -237,6 +318,7 @@ def submit(F, I, s, g, t):
     x = I[OF_STREAM] + s * NSF
     e = I[O_ENGINE] + g * NEI
     count_live(F, I, g, t, 1)
+    settle_in(I, I[o + S_UTT], g)
     I[o + S_ENGINE] = g
     I[o + S_STATE] = WAITING
     F[x + X_ADMIT] = t
@@ -441,8 +523,12 @@ def pool_header(I, pool):
 def decide(F, I, s, t):
     """The compiled policies: (action, replica)."""
     kind = I[H_ADMIT]
+    u = I[I[O_STREAM] + s * NSI + S_UTT]
+    home = home_of(I, u)
     p = 0
-    if I[H_FLEET] != 0:
+    if home >= 0:
+        p = I[I[O_ENGINE] + home * NEI + E_POOL]
+    elif I[H_FLEET] != 0:
         p = choose_pool(I, F, s)
     queued = waiting_for(I, p)
     if p < 0:  # nothing is open
@@ -454,13 +540,17 @@ def decide(F, I, s, t):
     open_ = window(I, I[O_OPEN] + first, n)
     o = I[O_STREAM] + s * NSI
     turn = I[c + H_TURN]
-    I[c + H_TURN] = turn + 1
-    if I[H_ROUTE] == LEAST_STREAMS:
+    if home < 0:
+        I[c + H_TURN] = turn + 1
+    if home >= 0:
+        g = home - first
+    elif I[H_ROUTE] == LEAST_STREAMS:
         g = least_streams(live, open_)
+    elif I[H_ROUTE] == LEAST_CALLS:
+        g = least_streams(window(I, I[O_CALLS_ON] + first, n), open_)
     elif I[H_ROUTE] == ROUND_ROBIN:
         g = round_robin(live, open_, turn)
     else:
-        u = I[o + S_UTT]
         a = I[o + S_ATTEMPTS]
         g = power_of_two(
             live, open_, uniform(I, P_ROUTE, u, 2 * a), uniform(I, P_ROUTE, u, 2 * a + 1)
@@ -470,7 +560,8 @@ def decide(F, I, s, t):
     if kind == CAP:
         return cap(live[g], I[c + H_LIMIT]), first + g
     if kind == CAP_QUEUE:
-        g = place_with_room(live, open_, g, I[c + H_LIMIT])
+        if home < 0:
+            g = place_with_room(live, open_, g, I[c + H_LIMIT])
         return cap_queue(live[g], I[c + H_LIMIT], queued, I[H_MAXQ]), first + g
     if kind == SLACK and not replica_has_slack(F, I, s, first + g, t):
         return REFUSE, first + g
@@ -594,7 +685,7 @@ def refuse(F, I, s, t):
     elif I[H_CLOSED] != 0:
         next_utterance(F, I, u, t)
     else:
-        I[H_LIVE_CALLS] -= 1
+        end_call(I, u)
     maybe_free(F, I, s, t)
 
 
@@ -628,7 +719,7 @@ def hang_up(F, I, s, t):
     if I[H_CLOSED] != 0:
         next_utterance(F, I, I[o + S_UTT], t)
     else:
-        I[H_LIVE_CALLS] -= 1
+        end_call(I, I[o + S_UTT])
 
 
 @compiled

@@ -80,6 +80,7 @@ class World:
         self.asked_at, self.at_once = -1.0, 0
         self.asking: Stream | None = None
         self.next_utterance = tape.callers
+        self.homes: dict[int, tuple[int, int]] = {}  # session: replica (-1: none), utterance
         self.engines: list[Engine] = []
         self.pools = [Group(p, self.engines) for p in spec.pools]
         for group in self.pools:
@@ -118,10 +119,17 @@ class World:
                 break
             else:
                 u += 1
+                self.homes[k] = self.homes.get(k, (-1, u))[0], u
             yield self.env.at(t, at.TIMER, (at.T_START << 40) | u)
+            if u in self.rows_i:  # cut
+                return
             if self.tape.closed:
                 self.series[self.bin(t), at.B_CALLS] += 1
+        self.end_call(k)
+
+    def end_call(self, session: int) -> None:
         self.counters["live_calls"] -= 1
+        self.homes.pop(session, None)
 
     def begin(self, u: int, session: int) -> Stream:
         now = self.env.now
@@ -143,13 +151,15 @@ class World:
         stream.settled = self.env.event()
         self.request(stream)
         outcome, t = yield stream.settled
+        if self.tape.closed:
+            self.homes.pop(stream.session, None)
         if outcome == at.FAILED_OUTCOME and stream.lost_at is not None:
             if spec.reconnect is not None:
                 return t + spec.reconnect * self.uniform(at.P_RECONNECT, u, 0)
             return t + think if self.tape.closed else None
         if outcome == at.REFUSED and spec.standby:
             return t + stream.tokens * self.serving(stream)[0].spec.token_audio + think
-        if outcome in (at.REFUSED, at.ABANDONED) and not self.tape.closed:
+        if outcome in (at.REFUSED, at.ABANDONED, at.CUT) and not self.tape.closed:
             return None
         return t + think
 
@@ -222,7 +232,8 @@ class World:
 
     def built_in(self, stream: Stream) -> tuple[int, int]:
         spec = self.spec
-        p = self.choose_pool(stream)
+        home = self.home_of(stream)
+        p = self.pools.index(self.engines[home].group) if home >= 0 else self.choose_pool(stream)
         may_queue = spec.admission == admission.CAP_QUEUE
         if p < 0:
             return (QUEUE if may_queue and len(self.gateway) < spec.max_queued else REFUSE), 0
@@ -232,9 +243,13 @@ class World:
         first, limit = group.first, group.spec.limit
         live = self.known_live()[first : first + group.spec.engines]
         open_ = [int(e.open) for e in group.engines]
-        turn, group.turn = group.turn, group.turn + 1
-        if spec.routing == routing.LEAST_STREAMS:
+        turn, group.turn = group.turn, group.turn + (home < 0)
+        if home >= 0:
+            g = home - first
+        elif spec.routing == routing.LEAST_STREAMS:
             g = routing.least_streams(live, open_)
+        elif spec.routing == routing.LEAST_CALLS:
+            g = routing.least_streams([self.calls_on(e.number) for e in group.engines], open_)
         elif spec.routing == routing.ROUND_ROBIN:
             g = routing.round_robin(live, open_, turn)
         else:
@@ -246,7 +261,8 @@ class World:
         if spec.admission == admission.CAP:
             return admission.cap(live[g], limit), first + g
         if spec.admission == admission.CAP_QUEUE:
-            g = admission.place_with_room(live, open_, g, limit)
+            if home < 0:
+                g = admission.place_with_room(live, open_, g, limit)
             return admission.cap_queue(live[g], limit, queued, spec.max_queued), first + g
         g = first + g
         if spec.admission == admission.SLACK and not self.has_slack(stream, self.engines[g]):
@@ -297,6 +313,8 @@ class World:
         if self.spec.stale and self.spec.reserves:
             self.seen[engine.number] += 1
         self.count_live(engine, 1)
+        if self.spec.pinned:
+            self.homes[stream.session] = engine.number, stream.utterance
         stream.delay = engine.spec.delay
         if self.spec.routes is not None:
             way = self.row(stream), self.pools.index(engine.group)
@@ -399,12 +417,65 @@ class World:
     def move_up(self, engine: Engine) -> None:
         """The gateway's queue fills the free places of a replica (cap_queue)."""
         room = engine.spec.limit
-        while engine.live < room and engine.open and not engine.queue_full:
-            stream = next((s for s in self.gateway if engine.group in self.serving(s)), None)
+        while engine.live < room and not engine.queue_full:
+            stream = next((s for s in self.gateway if self.may_move_to(s, engine)), None)
             if stream is None:
                 break
             self.gateway.remove(stream)
             self.admit(stream, engine)
+
+    def may_move_to(self, stream: Stream, engine: Engine) -> bool:
+        """Out of the gateway's queue: where its call lives, or else to any open replica of a pool
+        that serves it."""
+        home = self.home_of(stream)
+        if home >= 0:
+            return home == engine.number
+        return engine.open and engine.group in self.serving(stream)
+
+    # --- calls that stay with a replica -------------------------------------------------------
+
+    def home_of(self, stream: Stream) -> int:
+        """The replica that its call lives on; -1: none, or calls are not pinned."""
+        home = self.homes.get(stream.session, (-1, 0))[0] if self.spec.pinned else -1
+        return home if home >= 0 and self.engines[home].up else -1
+
+    def calls_on(self, replica: int) -> int:
+        """Calls that live on a replica (PoolSpec.pinned)."""
+        return sum(self.spec.pinned and g == replica for g, _ in self.homes.values())
+
+    def set_weight(self, pool: int, weight: float) -> None:
+        """Give a pool of a fleet another share of the callers of its tier."""
+        self.pools[pool].weight = weight
+
+    def cut_calls(self, replica: int) -> int:
+        """End the calls that live on a replica (not pinned: that have a stream on it); what they
+        are being sent is lost.  How many there were."""
+        found = 0
+        for u in range(len(self.tape.tokens)):
+            session = int(np.searchsorted(self.tape.first, u, side="right")) - 1
+            stream = None if u in self.rows_i else self.live.get(u)
+            if self.spec.pinned:
+                lives = self.homes.get(session) == (replica, u)
+            else:
+                lives = bool(stream and stream.engine and stream.engine.number == replica)
+            if lives:
+                self.cut(u, session, stream, replica)
+                found += 1
+        return found
+
+    def cut(self, u: int, session: int, stream: Stream | None, replica: int) -> None:
+        """The call of utterance u, which a replica serves now or will serve next, ends."""
+        now = float(self.env.now)
+        if stream is None:  # between two utterances
+            self.rows_i[u] = [-1, at.CUT, 0, 0, 0, 0, 0, replica]
+            self.rows_f[u] = [now, -1.0, -1.0, now, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0]
+            self.end_call(session)
+            return
+        if stream.started > now:  # the first sound is still on its way
+            stream.started = -1.0
+        self.settle(stream, at.CUT, now)
+        self.cancel(stream)
+        self.maybe_forget(stream)
 
     def count_live(self, engine: Engine, change: int) -> None:
         now = self.env.now
@@ -675,6 +746,10 @@ class World:
     def refresh_readings(self) -> None:
         """The router learns how many streams each replica has now (PoolSpec.stale)."""
         self.seen = [e.live for e in self.engines]
+
+    def gap_counts(self) -> np.ndarray:
+        """int64[bins, buckets]: gap before a chunk / audio of the chunk before it, so far."""
+        return self.gaps
 
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain); one that is not there stays closed."""
