@@ -30,6 +30,7 @@ from voicesim.workload.tape import Tape
 _INT = (
     (at.O_POOLS, "pools", at.N_INT_HEADER),  # first: engines hold the place of their header
     (at.O_SCHEDULE, "schedule", 1),
+    (at.O_RUNGS, "rungs", at.NQI),
     (at.O_STREAM, "slots", at.NSI),
     (at.O_ENGINE, "engines", at.NEI),
     (at.O_LIVE, "engines", 1),
@@ -62,6 +63,7 @@ _FLOAT = (
     (at.OF_COMPUTE, "compute", 1),
     (at.OF_NOISE, "noise", 1),
     (at.OF_HOST_NOISE, "host_noise", 1),
+    (at.OF_RUNGS, "rungs", at.NQF),
     (at.OF_STREAM, "slots", at.NSF),
     (at.OF_ENGINE, "engines", at.NGF),
     (at.OF_WORKER, "workers", at.NVF),
@@ -98,7 +100,8 @@ class Pool:
         while leaves < engines:
             leaves *= 2
         ring = 64
-        while ring < max(max(p.schedule) for p in pools) + 2 and ring < 512:
+        longest = max(max(r.schedule or p.schedule) for p in pools for r in p.ladder)
+        while ring < longest + 2 and ring < 512:
             ring *= 2
         # a stream that ends may set: think, idle timeout
         timers = 2 if any(p.left_open > 0.0 for p in pools) else 1
@@ -120,7 +123,8 @@ class Pool:
             "pools": len(pools) if spec.others else 0,
             "served": len(pools),
             "routes": 0 if spec.routes is None else spec.routes.prefs.size,
-            "schedule": sum(len(p.schedule) for p in pools),
+            "schedule": sum(len(r.schedule or p.schedule) for p in pools for r in p.ladder),
+            "rungs": sum(len(p.ladder) for p in pools),
             "bins": spec.bins,
             "one": 1,
             "sessions": len(tape.arrival),
@@ -194,6 +198,7 @@ class Pool:
             (at.K_DEADLINE, s.deadline), (at.K_LEAD, s.lead),
             (at.K_BACKOFF, s.backoff), (at.K_FACTOR, s.factor), (at.K_RESOLUTION, s.resolution),
             (at.K_FIRST_STALL, NEVER), (at.K_ASKED_AT, -1.0),
+            (at.K_FILL_AFTER, s.fill_after), (at.K_FILLER, s.filler),
         ):  # fmt: skip
             F[entry] = number
         if s.trace is not None:
@@ -210,11 +215,14 @@ class Pool:
         floats = self.section(at.OF_ENGINE)
         floats[:, at.G_GATHER] = NEVER
         floats[:, at.G_STRETCH] = 1.0
-        first, schedule, compute = 0, int(I[at.O_SCHEDULE]), int(I[at.OF_COMPUTE])
+        first, rung, compute = 0, 0, int(I[at.OF_COMPUTE])
+        schedule = int(I[at.O_SCHEDULE])
         for number, pool in enumerate(s.pools):
             self._write_pool(number, pool, first, schedule, compute)
+            I[self._header_of(number) + at.H_RUNG_ROW] = rung
+            schedule = self._write_rungs(pool, rung, schedule)
             first += pool.engines
-            schedule += len(pool.schedule)
+            rung += len(pool.ladder)
             compute += len(pool.step.compute_s)
         for card in s.cards():
             engines[card, at.E_FIRST_MATE] = card[0]
@@ -232,7 +240,7 @@ class Pool:
         """A pool's engines: their parameters in a header of the pool's own (the first pool's is
         the arena's), ``schedule`` and ``compute`` the places of its tables."""
         I, F, codec, card = self.I, self.F, s.codec, s.on_card
-        c = int(I[at.O_POOLS]) + number * at.N_INT_HEADER if number else 0
+        c = self._header_of(number)
         k = int(I[at.OF_POOLS]) + number * at.N_FLOAT_HEADER if number else 0
         noise = int(I[at.OF_NOISE]) + number * 4096
         host_noise = int(I[at.OF_HOST_NOISE]) + number * 4096
@@ -276,7 +284,6 @@ class Pool:
             F[k + at.K_CODEC_FLOOR : k + at.K_CODEC_PER_FRAME + 1] = codec.cost
         F[compute : compute + len(s.step.compute_s)] = s.step.compute_s
         F[noise : noise + 4096] = 1.0 if s.noise is None else s.noise
-        I[schedule : schedule + len(s.schedule)] = s.schedule
         own = slice(first, first + s.engines)
         engines, floats = self.section(at.O_ENGINE), self.section(at.OF_ENGINE)
         engines[own, at.E_CLASS], engines[own, at.E_COST], engines[own, at.E_POOL] = c, k, number
@@ -284,6 +291,21 @@ class Pool:
         floats[own, at.G_RATIO] = kinds.first_ratio(s.conservativeness)
         self.section(at.O_OPENED)[number], self.section(at.O_TAKES)[number] = s.engines, 1
         self.section(at.OF_WEIGHTS)[number] = s.weight
+
+    def _header_of(self, number: int) -> int:
+        """Where the int header of a pool is."""
+        return int(self.I[at.O_POOLS]) + number * at.N_INT_HEADER if number else 0
+
+    def _write_rungs(self, s: PoolSpec, row: int, schedule: int) -> int:
+        """The ladder of a pool, from ``row`` on; returns where the next pool's schedules begin."""
+        ints, floats = self.section(at.O_RUNGS), self.section(at.OF_RUNGS)
+        for i, rung in enumerate(s.ladder, row):
+            chunks = rung.schedule or s.schedule
+            self.I[schedule : schedule + len(chunks)] = chunks
+            ints[i] = schedule, len(chunks), rung.prompt, rung.then, rung.to
+            floats[i] = rung.speech, rung.codec, rung.filler
+            schedule += len(chunks)
+        return schedule
 
     def _write_tree(self, leaves: int) -> None:
         tree = self.section(at.O_TREE)[:, 0]
@@ -397,6 +419,13 @@ class Pool:
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain)."""
         set_open(*self.arenas, replica, int(is_open))
+
+
+    def set_rung(self, pool: int, rung: int) -> None:
+        """From now on the pool admits at this rung of its ladder.  Raises IndexError."""
+        if not 0 <= rung < len(self.spec.pools[pool].ladder):
+            raise IndexError(rung)
+        self.I[self._header_of(pool) + at.H_RUNG] = rung
 
 
 class PoolEnvironment(simpy.Environment):
