@@ -21,11 +21,13 @@ from voicesim.engine.cost import StepCost
 from voicesim.engine.kernel.codec import ratio_bucket
 from voicesim.engine.kinds import ENGINES
 from voicesim.engine.pool import Pool, PoolEnvironment, record
+from voicesim.engine.readings import Readings
 from voicesim.engine.reference import run_reference, world
 from voicesim.engine.reference.codec import FIFO
 from voicesim.engine.spec import CODEC_QUEUES, INF
 
 EDGES = at.quantile_edges(at.FINE_PER_OCTAVE)
+FIELDS = [f.name for f in dataclasses.fields(Readings)]
 
 
 def both(spec, tape, processes=()):
@@ -172,6 +174,27 @@ def test_with_a_control_process(seed):
     spec, tape = random_world(seed, engines=2)
     kernel, reference = both(spec, tape, [drain])
     assert differences(kernel, reference) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_readings(seed):
+    """What a controller reads is the same in both, at any instant."""
+    seen = []
+
+    def read(env, pool):
+        for _ in range(40):
+            yield env.timeout(0.311)
+            seen.append(np.array(dataclasses.astuple(pool.readings())))
+
+    spec, tape = random_fleet(seed)
+    _, reference = both(spec, tape, [read])
+    kernel, plain = np.array(seen[: len(seen) // 2]), np.array(seen[len(seen) // 2 :])
+    np.testing.assert_array_equal(kernel, plain)
+    assert len(seen) == 80
+    completed = reference.utterance_i[:, at.R_OUTCOME] == at.COMPLETED
+    served = kernel[:, FIELDS.index("served")].sum(axis=1)
+    assert (np.diff(served) >= 0).all()
+    assert served[-1] <= completed.sum()
 
 
 def test_a_wrong_step_cost_is_caught():

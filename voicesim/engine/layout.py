@@ -122,6 +122,8 @@ FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED,
     # the first engine on its shared card (-1: it has its own), the next one
     E_FIRST_MATE, E_MATE,
 ) = range(39)  # fmt: skip
+# is it there; streams sent whole, streams lost there
+E_UP, E_SERVED, E_LOST = range(39, 42)
 NEI = 48
 (
     G_END, G_START, G_REM, G_SINCE, G_SLOW, G_GPU, G_HOST, G_GATHER, G_KICK, G_BUSY_GPU,

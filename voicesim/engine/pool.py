@@ -19,6 +19,7 @@ from voicesim.engine import blame, kinds, trace
 from voicesim.engine import layout as at
 from voicesim.engine.arena import resized, section
 from voicesim.engine.kernel.loop import ROOM_CHECK, run, set_open
+from voicesim.engine.readings import Readings
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import INF, NEVER, NoProgressError, PoolSpec
 from voicesim.engine.view import PoolView
@@ -287,7 +288,7 @@ class Pool:
         own = slice(first, first + s.engines)
         engines, floats = self.section(at.O_ENGINE), self.section(at.OF_ENGINE)
         engines[own, at.E_CLASS], engines[own, at.E_COST], engines[own, at.E_POOL] = c, k, number
-        engines[own, at.E_FREE] = s.blocks
+        engines[own, at.E_FREE], engines[own, at.E_UP] = s.blocks, 1
         floats[own, at.G_RATIO] = kinds.first_ratio(s.conservativeness)
         self.section(at.O_OPENED)[number], self.section(at.O_TAKES)[number] = s.engines, 1
         self.section(at.OF_WEIGHTS)[number] = s.weight
@@ -415,6 +416,23 @@ class Pool:
         engines = self.section(at.O_ENGINE)
         columns = (engines[:, c] for c in (at.E_RUNNING, at.E_GAUGE, at.E_FREE))
         return (*columns, int(self.I[at.H_PREEMPTIONS]))  # type: ignore[return-value]
+
+    def readings(self) -> Readings:
+        """What an operator's tools read from the replicas now."""
+        engines, floats = self.section(at.O_ENGINE), self.section(at.OF_ENGINE)
+        return Readings(
+            up=engines[:, at.E_UP].copy(),
+            open=self.section(at.O_OPEN)[:, 0].copy(),
+            live=self.section(at.O_LIVE)[:, 0].copy(),
+            running=engines[:, at.E_RUNNING].copy(),
+            waiting=engines[:, at.E_GAUGE].copy(),
+            free_blocks=engines[:, at.E_FREE].copy(),
+            steps=engines[:, at.E_STEPS].copy(),
+            served=engines[:, at.E_SERVED].copy(),
+            failed=engines[:, at.E_LOST].copy(),
+            busy_gpu=floats[:, at.G_BUSY_GPU].copy(),
+            busy_host=floats[:, at.G_BUSY_HOST].copy(),
+        )
 
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain)."""

@@ -110,6 +110,8 @@ def write_result(F, I, s, outcome, t):
     F[z + Z_C] = F[x + X_C]
     F[z + Z_PACE] = F[x + X_PACE]
     F[z + Z_LOST] = F[x + X_LOST]
+    if outcome == COMPLETED:
+        I[I[O_ENGINE] + I[o + S_ENGINE] * NEI + E_SERVED] += 1
 
 
 @compiled

@@ -78,7 +78,8 @@ class Engine:
         self.waiting_gauge = 0
         self.live = 0
         self.live_since = self.live_area = 0.0
-        self.open = True
+        self.open = self.up = True
+        self.served = self.failed = 0  # streams sent whole, lost here
         self.sums = Sums(self)
         self.codec = Codec(self)
         self.env.process(self.serve())

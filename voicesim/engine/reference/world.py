@@ -11,6 +11,7 @@ from voicesim.engine import layout as at
 from voicesim.engine import trace
 from voicesim.engine.blame import C_TIME, N_STALL_F, N_STALL_I, NETWORK, PACING, SCHEDULE
 from voicesim.engine.kinds import must_fit
+from voicesim.engine.readings import Readings
 from voicesim.engine.record import RunRecord
 from voicesim.engine.reference.blame import stall_row
 from voicesim.engine.reference.engine import Card, Engine
@@ -595,6 +596,8 @@ class World:
 
     def write(self, s: Stream, outcome: int, t: float) -> None:
         engine = -1 if s.engine is None else s.engine.number
+        if outcome == at.COMPLETED:
+            s.engine.served += 1
         self.rows_i[s.utterance] = [
             -1, outcome, s.sent, s.stalls, s.audible, s.preemptions, s.attempts, engine,
             s.rung_row, s.filled,
@@ -625,6 +628,16 @@ class World:
             np.array([e.free_blocks for e in self.engines]),
             self.counters["preemptions"],
         )
+
+    def readings(self) -> Readings:
+        """What an operator's tools read from the replicas now."""
+        engines = self.engines
+        counts = [
+            (int(e.up), int(e.open), e.live, len(e.running), e.waiting_gauge, e.free_blocks,
+             e.steps, e.served, e.failed) for e in engines
+        ]  # fmt: skip
+        busy = (np.array([getattr(e, name) for e in engines]) for name in ("busy_gpu", "busy_host"))
+        return Readings(*np.array(counts, np.int64).T, *busy)
 
     def set_open(self, replica: int, is_open: bool) -> None:
         """Let a replica take new streams, or not (drain)."""
