@@ -7,6 +7,7 @@ controller sees one world in both.
 from collections.abc import Callable
 from typing import Any
 
+from voicesim.cluster import degradation
 from voicesim.cluster.log import Log
 from voicesim.engine.spec import PoolSpec
 from voicesim.scenario import Scenario
@@ -19,4 +20,8 @@ def controllers(scenario: Scenario, spec: PoolSpec, log: Log) -> list[Process]:
 
     They note in ``log`` what they do.
     """
-    return []
+    found: list[Process] = []
+    given = scenario.policies.degradation
+    if given is not None and given.ladder:
+        found.append(degradation.climbing(given, spec, list(scenario.cluster.pools), log))
+    return found

@@ -88,7 +88,7 @@ H_NOISE_HASH, H_JITTER_HASH = range(120, 122)
 H_CARD_MODE, H_HOST_NOISE, OF_HOST_NOISE = range(150, 153)
 # lead pacing: do streams pause, slots that those who go on leave to others
 H_PACED, H_STARTS = range(153, 155)
-# degradation (policy/degradation.py): the pool's rung, the row of its rung 0; the rungs of all pools
+# degradation (policy/degradation.py): the pool's rung, the row of its rung 0; all pools' rungs
 H_RUNG, H_RUNG_ROW, O_RUNGS, OF_RUNGS = range(160, 164)
 N_INT_HEADER = 192
 

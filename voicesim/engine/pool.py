@@ -111,6 +111,8 @@ class Pool:
         self._chunks = 0  # chunk ends noted per stream, where the ramp is shared
         if spec.shared_ramp and tape.ends is None:
             self._chunks = -(-max(spec.max_new, int(tape.tokens.max())) // min(spec.schedule))
+        schedules = [r.schedule or () for p in pools for r in p.ladder]
+        schedules += [p.schedule for p in pools]
         self._rows = {
             "slots": 2 * margin + min(utterances, 1 << 13),
             "engines": engines,
@@ -124,7 +126,7 @@ class Pool:
             "pools": len(pools) if spec.others else 0,
             "served": len(pools),
             "routes": 0 if spec.routes is None else spec.routes.prefs.size,
-            "schedule": sum(len(r.schedule or p.schedule) for p in pools for r in p.ladder),
+            "schedule": sum(map(len, schedules)),
             "rungs": sum(len(p.ladder) for p in pools),
             "bins": spec.bins,
             "one": 1,
@@ -218,10 +220,12 @@ class Pool:
         floats[:, at.G_STRETCH] = 1.0
         first, rung, compute = 0, 0, int(I[at.OF_COMPUTE])
         schedule = int(I[at.O_SCHEDULE])
+        rungs = schedule + sum(len(p.schedule) for p in s.pools)
         for number, pool in enumerate(s.pools):
             self._write_pool(number, pool, first, schedule, compute)
             I[self._header_of(number) + at.H_RUNG_ROW] = rung
-            schedule = self._write_rungs(pool, rung, schedule)
+            rungs = self._write_rungs(pool, rung, rungs)
+            schedule += len(pool.schedule)
             first += pool.engines
             rung += len(pool.ladder)
             compute += len(pool.step.compute_s)
@@ -285,6 +289,7 @@ class Pool:
             F[k + at.K_CODEC_FLOOR : k + at.K_CODEC_PER_FRAME + 1] = codec.cost
         F[compute : compute + len(s.step.compute_s)] = s.step.compute_s
         F[noise : noise + 4096] = 1.0 if s.noise is None else s.noise
+        I[schedule : schedule + len(s.schedule)] = s.schedule
         own = slice(first, first + s.engines)
         engines, floats = self.section(at.O_ENGINE), self.section(at.OF_ENGINE)
         engines[own, at.E_CLASS], engines[own, at.E_COST], engines[own, at.E_POOL] = c, k, number
@@ -298,10 +303,10 @@ class Pool:
         return int(self.I[at.O_POOLS]) + number * at.N_INT_HEADER if number else 0
 
     def _write_rungs(self, s: PoolSpec, row: int, schedule: int) -> int:
-        """The ladder of a pool, from ``row`` on; returns where the next pool's schedules begin."""
+        """The ladder of a pool, from ``row`` on; returns where the next pool's chunks begin."""
         ints, floats = self.section(at.O_RUNGS), self.section(at.OF_RUNGS)
         for i, rung in enumerate(s.ladder, row):
-            chunks = rung.schedule or s.schedule
+            chunks = rung.schedule or ()
             self.I[schedule : schedule + len(chunks)] = chunks
             ints[i] = schedule, len(chunks), rung.prompt, rung.then, rung.to
             floats[i] = rung.speech, rung.codec, rung.filler
@@ -438,6 +443,14 @@ class Pool:
         """Let a replica take new streams, or not (drain)."""
         set_open(*self.arenas, replica, int(is_open))
 
+    def codec_lag(self) -> np.ndarray:
+        """float64[replicas]: moving average of the codec's queue and service time (s), a copy."""
+        return np.array(self.section(at.OF_ENGINE)[:, at.G_LAG])
+
+    def chunk_gaps(self) -> np.ndarray:
+        """int64[bins, N_COARSE]: chunks by gap / audio of the chunk before, by time of arrival;
+        a window into the run."""
+        return self.section(at.O_GAPS)
 
     def set_rung(self, pool: int, rung: int) -> None:
         """From now on the pool admits at this rung of its ladder.  Raises IndexError."""

@@ -90,9 +90,10 @@ class Routes:
 class Rung:
     """How a stream is served while its pool is at this rung of its ladder.
 
-    schedule: tokens per chunk, None: the pool's own.  speech: share of its tokens that is spoken.
-    prompt: tokens that its prompt is shorter by (no reference voice).  codec: codec seconds per
-    frame, as a factor.  then: of voicesim.policy.degradation, what becomes of who asks now.
+    schedule: tokens per chunk, None: those of the pool that serves.  speech: share of its tokens
+    that is spoken.  prompt: tokens that its prompt is shorter by (no reference voice).  codec:
+    codec seconds per frame, as a factor.  then: of voicesim.policy.degradation, what becomes of
+    who asks now.
     filler: seconds of sound for those who are not served.  to: the pool of the fleet that serves
     instead (a smaller model), where it is one of the caller's and takes callers; -1: none.
     """
@@ -243,6 +244,11 @@ class PoolSpec:
     def ladder(self) -> tuple[Rung, ...]:
         """All rungs, rung 0 first."""
         return (Rung(), *self.rungs)
+
+    @property
+    def rung_rows(self) -> list[tuple[int, int, Rung]]:
+        """(pool, rung of its ladder, Rung) of all pools' rungs, by the number in the results."""
+        return [(k, i, r) for k, p in enumerate(self.pools) for i, r in enumerate(p.ladder)]
 
     @property
     def bins(self) -> int:

@@ -21,17 +21,32 @@ METRICS: dict[str, Meaning] = {
     "offered": Meaning(
         "calls",
         "calls that started after the warm-up; each is in exactly one of completed, refused, "
-        "abandoned, failed and live_at_end",
+        "abandoned, failed, stood_in and live_at_end",
     ),
     "completed": Meaning("calls", "every utterance played to its end"),
     "refused": Meaning("calls", "an utterance was refused for good"),
     "abandoned": Meaning("calls", "the caller hung up in silence"),
     "failed": Meaning("calls", "an utterance needs more KV cache than an engine has"),
+    "stood_in": Meaning(
+        "calls",
+        "text or a filler stood in for an utterance, at a rung of `policies.degradation` that "
+        "serves nobody; never clean",
+    ),
     "live_at_end": Meaning("calls", "not settled when the run ended"),
     "clean_share": Meaning(
         "share of offered",
         "CLEAN: every utterance started within `slo.start_within`, no stall over "
         "`slo.no_stall_over`, no audio lost; a call that is `not_measured` is never clean",
+    ),
+    "degraded_share": Meaning(
+        "share of offered",
+        "calls with an utterance at a rung above 0 of the ladder, with a filler before the first "
+        "sound, or with text or a filler instead",
+    ),
+    "quality_cost.NAME": Meaning(
+        "as given",
+        "mean over all utterances asked for of what their rung costs: `mos`, `wer` and `words` of "
+        "the ladder, your own numbers; only with a ladder",
     ),
     "stalled_share": Meaning(
         "share",
@@ -91,7 +106,7 @@ METRICS: dict[str, Meaning] = {
 """By the dotted names of summary.json; RULE and CAUSE stand for any."""
 
 
-ANY = ("CAUSE", "RULE", "SEGMENT", "STAGE", "TENANT")
+ANY = ("CAUSE", "NAME", "RULE", "SEGMENT", "STAGE", "TENANT")
 """Parts of a name that stand for any."""
 
 

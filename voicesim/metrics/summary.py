@@ -8,10 +8,10 @@ import pandas as pd
 from scipy.stats import t as student
 
 from voicesim.engine.cost import HOST, HOST_PER_CHUNK
+from voicesim.engine.histogram import quantile_rows
 from voicesim.metrics.alarms import watch
 from voicesim.metrics.observed import observe
 from voicesim.metrics.promql import Clock
-from voicesim.metrics.tables import quantile_rows
 from voicesim.simulation import Run
 
 Value = float | None
@@ -49,8 +49,10 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
         "abandoned": float(outcome.get("abandoned", 0)),
         "failed": float(outcome.get("failed", 0)),
         "completed": float(outcome.get("completed", 0)),
+        "stood_in": float(outcome.get("stood_in", 0)),
         "live_at_end": float(live),
         "clean_share": clean / offered if offered else None,
+        "degraded_share": share(calls["degraded"]),
         "stalled_share": share(measured["audible_stalls"] > 0),
         "stall_seconds_per_1000_audio_minutes": (
             1000.0 * timed["stall_total_s"].sum() / audio_minutes if audio_minutes else None
@@ -67,9 +69,21 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
         "alarm_fired_s": fired,
         "not_measured": float(len(accepted) - len(measured)),
         "preemptions": float(run.record.counters["preemptions"]),
+        **quality_cost(scenario.policies.degradation, streams),
         "gpu_cost": cost,
         "cost_per_1000_clean_calls": None if cost is None or not clean else 1000.0 * cost / clean,
     }
+
+
+def quality_cost(given: Any, streams: pd.DataFrame) -> dict[str, dict[str, Value]]:
+    """Means over the utterances asked for of what their rungs cost (the user's own numbers)."""
+    if given is None or not given.ladder:
+        return {}
+    of_rung = [(0.0, 0.0, 0.0), *((r.cost.mos, r.cost.wer, r.cost.words) for r in given.ladder)]
+    lost = np.array(of_rung)[streams["rung"].to_numpy()]
+    means = lost.mean(axis=0) if len(lost) else [None] * 3
+    names = ("mos", "wer", "words")
+    return {"quality_cost": {n: None if m is None else float(m) for n, m in zip(names, means)}}  # noqa: B905
 
 
 def share(true: Any) -> Value:

@@ -37,12 +37,12 @@ class Ladder:
     """Which rung a pool is at: the highest that a signal calls for, one rung at a time.
 
     triggers: of each rung above 0, any one of which is enough to climb to it; all of them must be
-    at ``below`` or less for ``hold`` seconds before the pool leaves it (two thresholds and a hold
-    time against flapping, as Kubernetes' autoscaler has a stabilisation window:
+    at ``below`` or less for its ``hold`` seconds before the pool leaves it (two thresholds and a
+    hold time against flapping, as Kubernetes' autoscaler has a stabilisation window:
     https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/).
     """
 
-    def __init__(self, triggers: Sequence[Sequence[Trigger]], hold: float):
+    def __init__(self, triggers: Sequence[Sequence[Trigger]], hold: Sequence[float]):
         self._triggers, self._hold = triggers, hold
         self.rung = 0
         self._calm_since: float | None = None
@@ -58,7 +58,7 @@ class Ladder:
             self.rung, self._calm_since = self.rung + 1, None
         elif self.rung > 0 and all(at(t) <= t.below for t in self._triggers[self.rung - 1]):
             self._calm_since = now if self._calm_since is None else self._calm_since
-            if now - self._calm_since >= self._hold:
+            if now - self._calm_since >= self._hold[self.rung - 1]:
                 self.rung, self._calm_since = self.rung - 1, None
         else:
             self._calm_since = None

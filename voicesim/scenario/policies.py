@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_serializer
 
+from .degradation import Degradation
 from .errors import shown, wrong
 from .part import Part
 from .units import Count, Duration, Fraction, Natural, PositiveDuration
@@ -135,10 +136,16 @@ class Policies(Part):
         "replica of theirs is open.",
     )
 
+    degradation: Degradation | None = Field(
+        default=None,
+        description="What callers get instead of a refusal when a pool fills up; default none.",
+    )
+
     @model_serializer(mode="wrap")
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either."""
         data: dict[str, Any] = handler(self)
-        if self.overflow is None:
-            data.pop("overflow", None)
+        for name in ("overflow", "degradation"):
+            if getattr(self, name) is None:
+                data.pop(name, None)
         return data

@@ -52,8 +52,13 @@ def chunk_tokens(I, s, index, sent, tokens):
     if I[H_OWN_CHUNKS] != 0:
         return I[own_ends(I, s) + index] - sent
     q = I[O_RUNGS] + I[I[O_STREAM] + s * NSI + S_RUNG] * NQI
-    last = I[q + Q_CHUNKS] - 1
-    size = I[I[q + Q_SCHEDULE] + (index if index < last else last)]
+    chunks = I[q + Q_CHUNKS]
+    first = I[q + Q_SCHEDULE]
+    if chunks == 0:  # those of the pool that serves
+        c = class_of(I, s)
+        chunks = I[c + H_SCHED]
+        first = I[c + O_SCHEDULE]
+    size = I[first + (index if index < chunks else chunks - 1)]
     left = tokens - sent
     return size if size < left else left
 

@@ -645,6 +645,14 @@ class World:
         self.engines[replica].group.spill()
         self.move_up(self.engines[replica])
 
+    def codec_lag(self) -> np.ndarray:
+        """float64[replicas]: moving average of the codec's queue and service time (s)."""
+        return np.array([e.codec.lag for e in self.engines])
+
+    def chunk_gaps(self) -> np.ndarray:
+        """int64[bins, N_COARSE]: chunks by gap / audio of the chunk before, by time of arrival."""
+        return self.gaps
+
     def set_rung(self, pool: int, rung: int) -> None:
         """From now on the pool admits at this rung of its ladder.  Raises IndexError."""
         if not 0 <= rung < len(self.pools[pool].spec.ladder):
