@@ -63,6 +63,7 @@ METRICS: dict[str, Metric] = {
     "abandoned": _count("calls abandoned", -1),
     "stood_in": _count("calls with text or a filler instead", -1),
     "degraded_share": _share("degraded calls", -1),
+    "clean_degraded_share": _share("degraded calls that are CLEAN", 0),
     "quality_cost.mos": Metric("mean opinion score lost", -1, 0.01, words.amount),
     "quality_cost.wer": _share("word error rate added", -1),
     "quality_cost.words": Metric("words left unsaid", -1, 0.1, words.amount),

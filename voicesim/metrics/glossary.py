@@ -43,6 +43,12 @@ METRICS: dict[str, Meaning] = {
         "calls with an utterance at a rung above 0 of the ladder, with a filler before the first "
         "sound, or with text or a filler instead",
     ),
+    "clean_degraded_share": Meaning("share of offered", "degraded calls that are CLEAN"),
+    "rung_share.NAME": Meaning(
+        "share of utterances asked for",
+        "at this rung of the ladder of `policies.degradation`; `as it is`: at none; only with a "
+        "ladder",
+    ),
     "quality_cost.NAME": Meaning(
         "as given",
         "mean over all utterances asked for of what their rung costs: `mos`, `wer` and `words` of "

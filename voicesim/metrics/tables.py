@@ -24,8 +24,8 @@ def streams(run: Run) -> pd.DataFrame:
     refused, abandoned, failed or stood_in (text or a filler instead).  underrun_a_s,
     underrun_c_s: definitions A and C of the field's tools (voicesim.listener.definitions);
     stall_*: the player of the scenario.  Both are NaN for a stream of one chunk: nothing can be
-    measured there.  worst_pace: the least audio / gap of its chunks.  rung: of its pool's ladder, 0: served as the
-    pool is; filler: one sounded before the first audio.
+    measured there.  worst_pace: the least audio / gap of its chunks.  rung: of its
+    pool's ladder, 0: served as the pool is; filler: one sounded before the first audio.
     """
     ints, floats = run.record.utterance_i, run.record.utterance_f
     tape = run.tape

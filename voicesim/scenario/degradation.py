@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -9,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from .cluster import Pool
 from .dialogue import Dialogue
-from .errors import Path, shown, unknown
+from .errors import Path, shown, unknown, wrong
 from .part import Part
 from .units import Duration, Fraction, Natural, PositiveDuration, UpTo100K, real
 
@@ -18,6 +19,12 @@ SIGNALS = ("streams", "waiting", "chunk_gap_p99", "lag")
 Number = Annotated[
     float, BeforeValidator(real(0)), WithJsonSchema({"type": "number", "minimum": 0})
 ]
+
+
+def _name(value: Any) -> Any:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9][\w -]{0,63}", value):
+        raise wrong(f"expected letters, digits, spaces, - and _; found {shown(value)}")
+    return value
 
 
 class Thresholds(Part):
@@ -72,7 +79,9 @@ class QualityCost(Part):
 class RungOfLadder(Part):
     """A step down in quality.  It keeps what the rungs below it have changed."""
 
-    name: str = Field(description="What the report calls it.")
+    name: Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string"})] = Field(
+        description="What the report calls it: letters, digits, spaces, - and _."
+    )
     when: When = Field(description="When the pool goes up to it.")
     chunk: Chunks | None = Field(
         default=None, description="Larger chunks; default as at the rung below."
@@ -164,8 +173,11 @@ def degradation(s: Any) -> Iterator[tuple[Path, str]]:
     pools = s.cluster.pools if isinstance(s.cluster.pools, dict) else {}
     pools = {name: pool for name, pool in pools.items() if isinstance(pool, Pool)}
     nobody = ""
+    names = ["as it is", *(rung.name for rung in given.ladder)]
     for i, rung in enumerate(given.ladder):
         where: Path = (*at, "ladder", i)
+        if rung.name in names[: i + 1]:
+            yield (*where, "name"), f"{rung.name!r} is the name of a rung below it"
         yield from _when(where, rung)
         yield from _rung(where, rung, s, pools)
         if nobody and rung.then is None:
