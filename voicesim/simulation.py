@@ -11,8 +11,10 @@ import numpy as np
 from scipy.stats import gamma
 
 from voicesim import fleet
+from voicesim.cluster import degradation
 from voicesim.cluster.controllers import controllers
 from voicesim.cluster.log import Log
+from voicesim.engine import layout as at
 from voicesim.engine.cost import OVERLAP
 from voicesim.engine.gauges import Gauges
 from voicesim.engine.kinds import ENGINES
@@ -53,7 +55,17 @@ class Run:
     def audio_seconds(self, rows: np.ndarray) -> np.ndarray:
         """float64[n]: seconds of audio in each utterance."""
         each = np.array([pool.token_audio for pool in self.spec.pools])
-        return np.asarray(self.tape.tokens[rows] * each[self.home(rows)])
+        return np.asarray(self.spoken(rows) * each[self.home(rows)])
+
+    def spoken(self, rows: np.ndarray) -> np.ndarray:
+        """int64[n]: tokens of each utterance that are spoken, fewer at some rungs of a ladder."""
+        tokens = self.tape.tokens[rows]
+        share = np.array([rung.speech for _, _, rung in self.spec.rung_rows])
+        if (share == 1.0).all():
+            return np.asarray(tokens)
+        results = self.record.utterance_i[rows]
+        mine = np.where(results[:, at.R_ENGINE] >= 0, share[results[:, at.R_RUNG]], 1.0)
+        return np.maximum((tokens * mine).astype(np.int64), 1)
 
 
 def simulate(
@@ -215,9 +227,17 @@ def run_spec(
         pool_spec(part, profile, replication, record_chunks, blame, trace)
         for part, profile in zip(scenario.each_pool(), profiles, strict=True)
     ]
+    names = list(scenario.cluster.pools)
+    given = scenario.policies.degradation
+    if given is not None:
+        specs = [
+            s
+            if scenario.load_of(n)
+            else replace(s, **degradation.numbers(given, pool.chunks, names, n))
+            for (n, pool), s in zip(scenario.cluster.of("tts").items(), specs, strict=True)
+        ]
     if not scenario.fleet:
         return specs[0]
-    names = list(scenario.cluster.pools)
     for load in ("", *scenario.beside):
         mine = [
             (n, s.token_audio)

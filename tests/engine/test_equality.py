@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.worlds import (
+    climbing,
     differences,
     random_cards,
     random_fleet,
     random_world,
     step_cost,
+    with_ladders,
 )
 from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
@@ -77,6 +79,42 @@ def test_neighbours_are_felt():
         for mode in modes:
             felt[mode] += not np.array_equal(*runs)
     assert min(felt.values()) > 15, felt
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_worlds_that_degrade_are_equal_to_the_last_bit(seed, fleet):
+    spec, tape = (random_fleet if fleet else random_world)(seed)
+    spec = with_ladders(spec, seed)
+    kernel, reference = both(spec, tape, [climbing(spec, seed)])
+    assert differences(kernel, reference) == []
+
+
+def test_the_worlds_that_degrade_have_it_all():
+    """Equality would prove little if nobody was served at a rung, sent on or given text."""
+    seen = dict.fromkeys(("at a rung", "sent on", "stood in", "filler", "shorter"), 0)
+    for seed in range(80):
+        spec, tape = random_fleet(seed)
+        spec = with_ladders(spec, seed)
+        pool = Pool(spec, tape)
+        env = PoolEnvironment(pool)
+        env.process(climbing(spec, seed)(env, pool))
+        env.run(until=env.at(spec.end))
+        ints = record(pool).utterance_i
+        sizes = [len(p.ladder) for p in spec.pools]
+        first = np.cumsum([0, *sizes[:-1]])
+        ladder = np.repeat(np.arange(len(sizes)), sizes)
+        rung, engine = ints[:, at.R_RUNG], ints[:, at.R_ENGINE]
+        served = engine >= 0
+        degraded = served & (rung > first[ladder[rung]])
+        seen["at a rung"] += int(degraded.sum())
+        seen["sent on"] += int((degraded & (spec.pool_of[engine] != ladder[rung])).sum())
+        seen["stood in"] += int((ints[:, at.R_OUTCOME] == at.STOOD_IN).sum())
+        seen["filler"] += int(ints[:, at.R_FILLED].sum())
+        done = ints[:, at.R_OUTCOME] == at.COMPLETED
+        tokens = pool.tape.tokens
+        seen["shorter"] += int((done & (ints[:, at.R_GENERATED] < tokens)).sum())
+    assert min(seen.values()) > 50, seen
 
 
 def test_every_pool_of_a_fleet_is_used():

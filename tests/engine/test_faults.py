@@ -5,11 +5,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.test_equality import both
-from tests.engine.worlds import differences, random_fleet, random_world
+from tests.engine.worlds import differences, random_fleet, random_world, with_ladders
 from voicesim.engine import layout as at
 
 
-def operator(seed, replicas):
+def operator(seed, spec):
     """A process that does anything to any replica, at any time."""
 
     def process(env, pool):
@@ -18,8 +18,14 @@ def operator(seed, replicas):
         for _ in range(60):
             yield env.timeout(float(rng.exponential(pause)))
             for _ in range(int(rng.integers(1, 3))):
-                g = int(rng.integers(replicas))
-                match rng.integers(7):
+                g = int(rng.integers(spec.replicas))
+                match rng.integers(9):
+                    case 8:
+                        pool_of_g = int(spec.pool_of[g])
+                        rungs = len(spec.pools[pool_of_g].ladder)
+                        pool.set_rung(pool_of_g, int(rng.integers(rungs)))
+                    case 7:
+                        pool.cut_calls(g)
                     case 0:
                         pool.crash(g)
                     case 1 | 2:
@@ -45,6 +51,7 @@ def callers(seed):
         "retry_burst": float(rng.choice([np.inf, np.inf, 2.0])),
         "retry_budget": float(rng.choice([0.0, 0.1])),
         "reconnect": rng.choice([None, 0.0, 2.0]),
+        "pinned": bool(rng.integers(2)),
         "stale": bool(rng.integers(2)),
         "reserves": bool(rng.integers(2)),
     }
@@ -53,7 +60,9 @@ def callers(seed):
 def play(seed):
     world = random_fleet if seed % 3 else random_world
     spec, tape = world(seed, **callers(seed))
-    return spec, tape, *both(spec, tape, [operator(seed, spec.replicas)])
+    if seed % 2:
+        spec = with_ladders(spec, seed)
+    return spec, tape, *both(spec, tape, [operator(seed, spec)])
 
 
 @settings(max_examples=150, deadline=None)

@@ -9,7 +9,7 @@ from voicesim.engine.cost import StepCost
 from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG, VLLM
 from voicesim.engine.record import RunRecord
 from voicesim.engine.reference.codec import EDF_RESERVE, PRESSING, STARTUP_FIRST
-from voicesim.engine.spec import CodecSpec, OnCard, PoolSpec, Routes
+from voicesim.engine.spec import CodecSpec, OnCard, PoolSpec, Routes, Rung
 from voicesim.workload.tape import Tape
 
 
@@ -286,6 +286,42 @@ def random_cards(seed: int, **fixed) -> tuple[PoolSpec, Tape]:
             dataclasses.replace(pool, codec=codec, on_card=None if own else card, host_noise=noise)
         )
     return dataclasses.replace(pools[0], others=tuple(pools[1:]), routes=spec.routes), tape
+
+
+def with_ladders(spec: PoolSpec, seed: int) -> PoolSpec:
+    """Every pool has a ladder; callers may hear a filler."""
+    rng = np.random.default_rng((seed, 4))
+
+    def one_of(*values):
+        return values[int(rng.integers(len(values)))]
+
+    def ladder():
+        return tuple(
+            Rung(
+                schedule=one_of(None, (8, 30), (20,), (2, 3, 600)), speech=one_of(1.0, 0.6, 0.01),
+                prompt=int(one_of(0, 5, 1000)), codec=one_of(1.0, 0.7),
+                then=int(one_of(0, 0, 0, 0, 1, 2)), filler=one_of(0.0, 1.5),
+                to=int(rng.integers(-1, len(spec.pools))),
+            )
+            for _ in range(rng.integers(0, 4))
+        )  # fmt: skip
+
+    others = tuple(dataclasses.replace(p, rungs=ladder()) for p in spec.others)
+    fill = {"fill_after": one_of(np.inf, 0.2, 1.0), "filler": one_of(0.0, 0.5)}
+    return dataclasses.replace(spec, rungs=ladder(), others=others, **fill)
+
+
+def climbing(spec: PoolSpec, seed: int):
+    """A control process that sends a pool to another rung now and then."""
+
+    def climb(env, pool):
+        rng = np.random.default_rng((seed, 5))
+        for _ in range(60):
+            yield env.timeout(float(rng.exponential(0.3)))
+            k = int(rng.integers(len(spec.pools)))
+            pool.set_rung(k, int(rng.integers(len(spec.pools[k].ladder))))
+
+    return climb
 
 
 def differences(a: RunRecord, b: RunRecord) -> list[str]:

@@ -5,6 +5,7 @@ import pytest
 
 from tests import small
 from voicesim.engine import layout as at
+from voicesim.engine.quantiles import quantile_rows
 from voicesim.listener.definitions import underruns
 from voicesim.metrics import summary, tables
 from voicesim.scenario import load
@@ -123,7 +124,7 @@ def test_quantiles_of_a_ratio_histogram():
     one = np.searchsorted(edges, 1.0)
     counts[0, one] = 50
     counts[1, one], counts[1, one + at.FINE_PER_OCTAVE] = 99, 1
-    low, high, empty = tables.quantile_rows(counts, 0.99)
+    low, high, empty = quantile_rows(counts, 0.99)
     assert edges[one] == 1.0
     assert low == pytest.approx(1.0 + 0.99 * (edges[one + 1] - 1.0))
     assert high == pytest.approx(edges[one + 1])

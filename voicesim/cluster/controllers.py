@@ -7,6 +7,7 @@ controller sees one world in both.
 from collections.abc import Callable
 from typing import Any
 
+from voicesim.cluster import degradation
 from voicesim.cluster.log import Log
 from voicesim.cluster.scaling import scalers
 from voicesim.engine.spec import PoolSpec
@@ -20,4 +21,8 @@ def controllers(scenario: Scenario, spec: PoolSpec, log: Log) -> list[Process]:
 
     They note in ``log`` what they do.
     """
-    return [*scalers(scenario, spec, log)]
+    found: list[Process] = [*scalers(scenario, spec, log)]
+    given = scenario.policies.degradation
+    if given is not None and given.ladder:
+        found.append(degradation.climbing(given, spec, list(scenario.cluster.pools), log))
+    return found

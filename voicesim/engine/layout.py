@@ -52,6 +52,8 @@ def _columns(names: str) -> tuple[int, ...]:
 ) = range(46)  # fmt: skip
 # the lost come back within (s); retries that a request earns, at most, and those left
 K_WITHIN, K_EARNS, K_BURST, K_RETRIES_LEFT = range(46, 50)
+# silence after which a caller hears a filler, and how long it is
+K_FILL_AFTER, K_FILLER = range(50, 52)
 N_FLOAT_HEADER = 64
 # float offsets live in the int header too
 (
@@ -94,6 +96,8 @@ H_PACED, H_STARTS = range(153, 155)
 H_LOST, H_CUT, H_RECONNECT, H_HALTS, H_STALE, H_RESERVES, O_SEEN = range(155, 162)
 # calls that stay with a replica: is it so; sections: by call, by engine
 H_PINNED, O_HOME, O_CALLS_ON = range(170, 173)
+# degradation (policy/degradation.py): the pool's rung, the row of its rung 0; all pools' rungs
+H_RUNG, H_RUNG_ROW, O_RUNGS, OF_RUNGS = range(173, 177)
 N_INT_HEADER = 192
 
 # --- stream rows ------------------------------------------------------------------------------
@@ -102,14 +106,16 @@ N_INT_HEADER = 192
     S_READY, S_SENT, S_READY_TOK, S_SENT_TOK, S_NEXT, S_PREV, S_BNEXT, S_BPREV, S_BUCKET,
     S_QNEXT, S_QPREV, S_INQ, S_ACTIVE, S_SEQ, S_ATTEMPTS, S_ABORT, S_PREEMPTS, S_MODE, S_STALLS,
     S_AUDIBLE, S_ONCE, S_SHARED, S_HIT, S_KEPT, S_MARK, S_LEFT,
-) = range(36)  # fmt: skip
-NSI = 36
+    # row of the rung that it is served at, the pool whose ladder that is, fillers heard
+    S_RUNG, S_HOME, S_FILLED,
+) = range(39)  # fmt: skip
+NSI = 39
 (
     X_PLAY_END, X_HELD, X_SINCE, X_FIRST, X_LAST, X_RECEIVED, X_STALL, X_STALL_MAX, X_A, X_C,
     X_PACE, X_REQUEST, X_ADMIT, X_START, X_READY_AT, X_ENQUEUED, X_DEADLINE, X_LOST, X_AUDIO,
-    X_ENCODE, X_DELAY, X_JITTER,
-) = range(22)  # fmt: skip
-NSF = 22
+    X_ENCODE, X_DELAY, X_JITTER, X_PATIENT,
+) = range(23)  # fmt: skip
+NSF = 23
 
 # stream states
 FREE, AT_GATEWAY, BACKING_OFF, WAITING, PREFILLING, DECODING, ZOMBIE, GENERATED, HELD = range(9)
@@ -151,20 +157,27 @@ NUI = 6
 Y_THINK, Y_PATIENCE, Y_ENCODE = range(3)
 NUF = 3
 (
-    R_SLOT, R_OUTCOME, R_CHUNKS, R_STALLS, R_AUDIBLE, R_PREEMPTS, R_ATTEMPTS, R_ENGINE, R_GENERATED
-) = range(9)  # fmt: skip
-NRI = 9
+    R_SLOT, R_OUTCOME, R_CHUNKS, R_STALLS, R_AUDIBLE, R_PREEMPTS, R_ATTEMPTS, R_ENGINE,
+    R_RUNG, R_FILLED, R_GENERATED,
+) = range(11)  # fmt: skip
+NRI = 11
 (
     Z_REQUEST, Z_ADMIT, Z_START, Z_DONE, Z_PLAY_END, Z_STALL, Z_STALL_MAX, Z_A, Z_C, Z_PACE, Z_LOST
 ) = range(11)  # fmt: skip
 NRF = 11
 
-# outcomes of an utterance; cut: the call was ended under way
-PENDING, COMPLETED, REFUSED, ABANDONED, FAILED_OUTCOME, CUT = range(6)
-OUTCOMES = ("live", "completed", "refused", "abandoned", "failed", "cut")
+# outcomes of an utterance; cut: the call was ended under way; stood in: text or a filler instead
+PENDING, COMPLETED, REFUSED, ABANDONED, FAILED_OUTCOME, CUT, STOOD_IN = range(7)
+OUTCOMES = ("live", "completed", "refused", "abandoned", "failed", "cut", "stood_in")
 
 # --- calls that stay with a replica: where it lives (-1: nowhere), its utterance now or next ----
 N_HOME = 2
+
+# --- rungs of all pools: a row each (engine/spec.py, Rung) --------------------------------------
+Q_SCHEDULE, Q_CHUNKS, Q_PROMPT, Q_THEN, Q_TO = range(5)
+NQI = 5
+Q_SPEECH, Q_CODEC, Q_FILLER = range(3)
+NQF = 3
 
 # --- outbox: what left a stage in the event at hand (utterance, tokens, 1: the last) -----------
 M_UTT, M_TOKENS, M_LAST = range(3)
@@ -179,9 +192,9 @@ NLF = 4
 # --- time series: one row per bin -------------------------------------------------------------
 (
     B_CALLS, B_REFUSED, B_ABANDONED, B_STALLS, B_LIVE, B_RUNNING, B_WAITING, B_WAITING_MAX,
-    B_QUEUED, B_GATEWAY,
-) = range(10)  # fmt: skip
-NBI = 10
+    B_QUEUED, B_GATEWAY, B_DEGRADED,
+) = range(11)  # fmt: skip
+NBI = 11
 
 # --- ratio histograms: fine, gap before a chunk / its audio (1 / pace); coarse and by time bin,
 #     gap before a chunk / audio of the chunk before it (beyond 1 the buffer drains) -------------
@@ -195,7 +208,7 @@ N_COARSE = OCTAVES * COARSE_PER_OCTAVE
 # event kinds, in the order in which ties are broken
 CODEC_END, STEP_END, GATHER_END, TIMER, ARRIVAL, KICK = range(6)
 # timer kinds (payload = kind << 40 | utterance; of T_IDLE the stream's row)
-T_START, T_RETRY, T_DEADLINE, T_PATIENCE, T_IDLE, T_DROP = range(6)
+T_START, T_RETRY, T_DEADLINE, T_PATIENCE, T_IDLE, T_DROP, T_FILLER = range(7)
 
 # what a call of the kernel returns
 REACHED, DECIDE, GROW, STUCK = range(4)

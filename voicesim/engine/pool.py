@@ -32,6 +32,7 @@ from voicesim.workload.tape import Tape
 _INT = (
     (at.O_POOLS, "pools", at.N_INT_HEADER),  # first: engines hold the place of their header
     (at.O_SCHEDULE, "schedule", 1),
+    (at.O_RUNGS, "rungs", at.NQI),
     (at.O_STREAM, "slots", at.NSI),
     (at.O_ENGINE, "engines", at.NEI),
     (at.O_LIVE, "engines", 1),
@@ -67,6 +68,7 @@ _FLOAT = (
     (at.OF_COMPUTE, "compute", 1),
     (at.OF_NOISE, "noise", 1),
     (at.OF_HOST_NOISE, "host_noise", 1),
+    (at.OF_RUNGS, "rungs", at.NQF),
     (at.OF_STREAM, "slots", at.NSF),
     (at.OF_ENGINE, "engines", at.NGF),
     (at.OF_WORKER, "workers", at.NVF),
@@ -103,7 +105,8 @@ class Pool:
         while leaves < engines:
             leaves *= 2
         ring = 64
-        while ring < max(max(p.schedule) for p in pools) + 2 and ring < 512:
+        longest = max(max(r.schedule or p.schedule) for p in pools for r in p.ladder)
+        while ring < longest + 2 and ring < 512:
             ring *= 2
         # a stream that ends may set: think, idle timeout
         timers = 2 if any(p.left_open > 0.0 for p in pools) else 1
@@ -112,6 +115,8 @@ class Pool:
         self._chunks = 0  # chunk ends noted per stream, where the ramp is shared
         if spec.shared_ramp and tape.ends is None:
             self._chunks = -(-max(spec.max_new, int(tape.tokens.max())) // min(spec.schedule))
+        schedules = [r.schedule or () for p in pools for r in p.ladder]
+        schedules += [p.schedule for p in pools]
         self._rows = {
             "slots": 2 * margin + min(utterances, 1 << 13),
             "engines": engines,
@@ -126,7 +131,8 @@ class Pool:
             "pools": len(pools) if spec.others else 0,
             "served": len(pools),
             "routes": 0 if spec.routes is None else spec.routes.prefs.size,
-            "schedule": sum(len(p.schedule) for p in pools),
+            "schedule": sum(map(len, schedules)),
+            "rungs": sum(len(p.ladder) for p in pools),
             "bins": spec.bins,
             "one": 1,
             "sessions": len(tape.arrival),
@@ -205,6 +211,7 @@ class Pool:
             (at.K_FIRST_STALL, NEVER), (at.K_ASKED_AT, -1.0), (at.K_WITHIN, s.reconnect or 0.0),
             (at.K_EARNS, s.retry_budget), (at.K_BURST, s.retry_burst),
             (at.K_RETRIES_LEFT, s.retry_burst),
+            (at.K_FILL_AFTER, s.fill_after), (at.K_FILLER, s.filler),
         ):  # fmt: skip
             F[entry] = number
         if s.trace is not None:
@@ -221,11 +228,16 @@ class Pool:
         floats = self.section(at.OF_ENGINE)
         floats[:, at.G_GATHER] = NEVER
         floats[:, at.G_STRETCH] = floats[:, at.G_FACTOR] = 1.0
-        first, schedule, compute = 0, int(I[at.O_SCHEDULE]), int(I[at.OF_COMPUTE])
+        first, rung, compute = 0, 0, int(I[at.OF_COMPUTE])
+        schedule = int(I[at.O_SCHEDULE])
+        rungs = schedule + sum(len(p.schedule) for p in s.pools)
         for number, pool in enumerate(s.pools):
             self._write_pool(number, pool, first, schedule, compute)
-            first += pool.engines
+            I[self._header_of(number) + at.H_RUNG_ROW] = rung
+            rungs = self._write_rungs(pool, rung, rungs)
             schedule += len(pool.schedule)
+            first += pool.engines
+            rung += len(pool.ladder)
             compute += len(pool.step.compute_s)
         for card in s.cards():
             engines[card, at.E_FIRST_MATE] = card[0]
@@ -243,7 +255,7 @@ class Pool:
         """A pool's engines: their parameters in a header of the pool's own (the first pool's is
         the arena's), ``schedule`` and ``compute`` the places of its tables."""
         I, F, codec, card = self.I, self.F, s.codec, s.on_card
-        c = int(I[at.O_POOLS]) + number * at.N_INT_HEADER if number else 0
+        c = self._header_of(number)
         k = int(I[at.OF_POOLS]) + number * at.N_FLOAT_HEADER if number else 0
         noise = int(I[at.OF_NOISE]) + number * 4096
         host_noise = int(I[at.OF_HOST_NOISE]) + number * 4096
@@ -295,6 +307,21 @@ class Pool:
         floats[own, at.G_RATIO] = kinds.first_ratio(s.conservativeness)
         self.section(at.O_OPENED)[number], self.section(at.O_TAKES)[number] = s.engines, 1
         self.section(at.OF_WEIGHTS)[number] = s.weight
+
+    def _header_of(self, number: int) -> int:
+        """Where the int header of a pool is."""
+        return int(self.I[at.O_POOLS]) + number * at.N_INT_HEADER if number else 0
+
+    def _write_rungs(self, s: PoolSpec, row: int, schedule: int) -> int:
+        """The ladder of a pool, from ``row`` on; returns where the next pool's chunks begin."""
+        ints, floats = self.section(at.O_RUNGS), self.section(at.OF_RUNGS)
+        for i, rung in enumerate(s.ladder, row):
+            chunks = rung.schedule or ()
+            self.I[schedule : schedule + len(chunks)] = chunks
+            ints[i] = schedule, len(chunks), rung.prompt, rung.then, rung.to
+            floats[i] = rung.speech, rung.codec, rung.filler
+            schedule += len(chunks)
+        return schedule
 
     def _write_tree(self, leaves: int) -> None:
         tree = self.section(at.O_TREE)[:, 0]
@@ -487,6 +514,16 @@ class Pool:
         """End the calls that live on a replica (not pinned: that have a stream on it); what they
         are being sent is lost.  How many there were."""
         return int(cut_calls(*self.arenas, replica))
+
+    def codec_lag(self) -> np.ndarray:
+        """float64[replicas]: moving average of the codec's queue and service time (s), a copy."""
+        return np.array(self.section(at.OF_ENGINE)[:, at.G_LAG])
+
+    def set_rung(self, pool: int, rung: int) -> None:
+        """From now on the pool admits at this rung of its ladder.  Raises IndexError."""
+        if not 0 <= rung < len(self.spec.pools[pool].ladder):
+            raise IndexError(rung)
+        self.I[self._header_of(pool) + at.H_RUNG] = rung
 
 
 class PoolEnvironment(simpy.Environment):

@@ -87,6 +87,27 @@ class Routes:
 
 
 @dataclass(frozen=True)
+class Rung:
+    """How a stream is served while its pool is at this rung of its ladder.
+
+    schedule: tokens per chunk, None: those of the pool that serves.  speech: share of its tokens
+    that is spoken.  prompt: tokens that its prompt is shorter by (no reference voice).  codec:
+    codec seconds per frame, as a factor.  then: of voicesim.policy.degradation, what becomes of
+    who asks now.
+    filler: seconds of sound for those who are not served.  to: the pool of the fleet that serves
+    instead (a smaller model), where it is one of the caller's and takes callers; -1: none.
+    """
+
+    schedule: tuple[int, ...] | None = None
+    speech: float = 1.0
+    prompt: int = 0
+    codec: float = 1.0
+    then: int = 0
+    filler: float = 0.0
+    to: int = -1
+
+
+@dataclass(frozen=True)
 class PoolSpec:
     """One pool of equal replicas, its listeners and its policies; or the first pool of a fleet.
 
@@ -95,6 +116,8 @@ class PoolSpec:
     needed with others.  weight: share of the callers of a tier, in proportion; spill_at: share of
     the pool's places at which it sends callers to the next tier, until only spill_back are taken.
     aside: it serves a load beside, whose gaps and stalls are not counted with the run's.
+    rungs: the pool's ladder above rung 0, which is the pool as it is.  fill_after: silence after
+    which a caller hears a filler (s), of ``filler`` seconds; patience then counts from its end.
 
     on_card: how its engines share cards; None: each has its own.  On a shared one a step has a host
     phase, which nobody disturbs, and then a GPU phase; host_noise: float64[4096] inverse CDF of the
@@ -197,6 +220,9 @@ class PoolSpec:
     aside: bool = False
     on_card: OnCard | None = None
     host_noise: np.ndarray | None = None
+    rungs: tuple[Rung, ...] = ()
+    fill_after: float = INF
+    filler: float = 0.0
 
     @property
     def pools(self) -> tuple["PoolSpec", ...]:
@@ -224,6 +250,16 @@ class PoolSpec:
                     found.setdefault(card, []).append(first + i)
             first += pool.engines
         return list(found.values())
+
+    @property
+    def ladder(self) -> tuple[Rung, ...]:
+        """All rungs, rung 0 first."""
+        return (Rung(), *self.rungs)
+
+    @property
+    def rung_rows(self) -> list[tuple[int, int, Rung]]:
+        """(pool, rung of its ladder, Rung) of all pools' rungs, by the number in the results."""
+        return [(k, i, r) for k, p in enumerate(self.pools) for i, r in enumerate(p.ladder)]
 
     @property
     def bins(self) -> int:

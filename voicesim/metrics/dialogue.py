@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from voicesim.engine.quantiles import quantile_rows
 from voicesim.metrics.dialogue_audio import answers, units
 from voicesim.metrics.dialogue_budgets import budgets
 from voicesim.metrics.dialogue_ledger import ledger
@@ -15,7 +16,6 @@ from voicesim.metrics.dialogue_stages import stages
 from voicesim.metrics.dialogue_tables import FAULTS, sessions, turns
 from voicesim.metrics.money import Counted, costs
 from voicesim.metrics.summary import Value, nearest_rank, share
-from voicesim.metrics.tables import quantile_rows
 from voicesim.session import record as of
 
 

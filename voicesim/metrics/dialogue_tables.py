@@ -7,9 +7,10 @@ import pandas as pd
 from scipy.special import ndtri
 
 from voicesim.engine import layout as at
+from voicesim.engine.quantiles import quantile_rows
 from voicesim.metrics.dialogue_audio import answers
 from voicesim.metrics.dialogue_run import SEGMENTS, Played
-from voicesim.metrics.tables import outcomes, quantile_rows
+from voicesim.metrics.tables import outcomes
 from voicesim.session import record as of
 from voicesim.workload.rng import hash_key
 

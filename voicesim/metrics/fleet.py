@@ -20,10 +20,13 @@ from voicesim.scenario import Scenario
 from voicesim.simulation import Run
 
 COLUMNS = {
-    "calls": ["session", "arrival_s", "outcome", "accepted", "measured", "clean", "audible_stalls"],
+    "calls": [
+        "session", "arrival_s", "outcome", "accepted", "measured", "degraded", "clean",
+        "audible_stalls",
+    ],
     "streams": [
         "session", "outcome", "requested_s", "admitted_s", "started_s", "chunks", "audio_s",
-        "stall_largest_s", "stall_total_s",
+        "stall_largest_s", "stall_total_s", "rung", "filler",
     ],
 }  # fmt: skip
 """What ``metrics.summary`` reads of the tables."""

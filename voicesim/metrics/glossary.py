@@ -21,7 +21,7 @@ METRICS: dict[str, Meaning] = {
     "offered": Meaning(
         "calls",
         "calls that started after the warm-up; each is in exactly one of completed, refused, "
-        "abandoned, failed, cut and live_at_end",
+        "abandoned, failed, cut, stood_in and live_at_end",
     ),
     "completed": Meaning("calls", "every utterance played to its end"),
     "refused": Meaning("calls", "an utterance was refused for good"),
@@ -30,11 +30,32 @@ METRICS: dict[str, Meaning] = {
     "cut": Meaning(
         "calls", "ended under way, because its replica went (`policies.scaling`, rollout)"
     ),
+    "stood_in": Meaning(
+        "calls",
+        "text or a filler stood in for an utterance, at a rung of `policies.degradation` that "
+        "serves nobody; never clean",
+    ),
     "live_at_end": Meaning("calls", "not settled when the run ended"),
     "clean_share": Meaning(
         "share of offered",
         "CLEAN: every utterance started within `slo.start_within`, no stall over "
         "`slo.no_stall_over`, no audio lost; a call that is `not_measured` is never clean",
+    ),
+    "degraded_share": Meaning(
+        "share of offered",
+        "calls with an utterance at a rung above 0 of the ladder, with a filler before the first "
+        "sound, or with text or a filler instead",
+    ),
+    "clean_degraded_share": Meaning("share of offered", "degraded calls that are CLEAN"),
+    "rung_share.NAME": Meaning(
+        "share of utterances asked for",
+        "at this rung of the ladder of `policies.degradation`; `as it is`: at none; only with a "
+        "ladder",
+    ),
+    "quality_cost.NAME": Meaning(
+        "as given",
+        "mean over all utterances asked for of what their rung costs: `mos`, `wer` and `words` of "
+        "the ladder, your own numbers; only with a ladder",
     ),
     "stalled_share": Meaning(
         "share",
@@ -94,7 +115,7 @@ METRICS: dict[str, Meaning] = {
 """By the dotted names of summary.json; RULE and CAUSE stand for any."""
 
 
-ANY = ("CAUSE", "RULE", "SEGMENT", "STAGE", "TENANT")
+ANY = ("CAUSE", "NAME", "RULE", "SEGMENT", "STAGE", "TENANT")
 """Parts of a name that stand for any."""
 
 

@@ -8,10 +8,10 @@ import pandas as pd
 from scipy.stats import t as student
 
 from voicesim.engine.cost import HOST, HOST_PER_CHUNK
+from voicesim.engine.quantiles import quantile_rows
 from voicesim.metrics.alarms import watch
 from voicesim.metrics.observed import observe
 from voicesim.metrics.promql import Clock
-from voicesim.metrics.tables import quantile_rows
 from voicesim.simulation import Run
 
 Value = float | None
@@ -50,8 +50,11 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
         "failed": float(outcome.get("failed", 0)),
         "cut": float(outcome.get("cut", 0)),
         "completed": float(outcome.get("completed", 0)),
+        "stood_in": float(outcome.get("stood_in", 0)),
         "live_at_end": float(live),
         "clean_share": clean / offered if offered else None,
+        "degraded_share": share(calls["degraded"]),
+        "clean_degraded_share": share(calls["degraded"] & calls["clean"]),
         "stalled_share": share(measured["audible_stalls"] > 0),
         "stall_seconds_per_1000_audio_minutes": (
             1000.0 * timed["stall_total_s"].sum() / audio_minutes if audio_minutes else None
@@ -68,8 +71,27 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
         "alarm_fired_s": fired,
         "not_measured": float(len(accepted) - len(measured)),
         "preemptions": float(run.record.counters["preemptions"]),
+        **rungs(scenario.policies.degradation, streams),
         "gpu_cost": cost,
         "cost_per_1000_clean_calls": None if cost is None or not clean else 1000.0 * cost / clean,
+    }
+
+
+def rungs(given: Any, streams: pd.DataFrame) -> dict[str, dict[str, Value]]:
+    """Share of the utterances asked for that each rung of a ladder had, and the means of what it
+    cost them (the user's own numbers)."""
+    if given is None or not given.ladder:
+        return {}
+    of_rung = [(0.0, 0.0, 0.0), *((r.cost.mos, r.cost.wer, r.cost.words) for r in given.ladder)]
+    counts = np.bincount(streams["rung"], minlength=len(of_rung))
+    if not len(streams):
+        return {}
+    shares = counts / len(streams)
+    lost = dict(zip(("mos", "wer", "words"), shares @ np.array(of_rung), strict=True))
+    names = ("as it is", *(r.name for r in given.ladder))
+    return {
+        "rung_share": {n: float(v) for n, v in zip(names, shares, strict=True)},
+        "quality_cost": {n: float(v) for n, v in lost.items()},
     }
 
 

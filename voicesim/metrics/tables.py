@@ -10,16 +10,22 @@ from voicesim.engine.quantiles import quantile_rows
 from voicesim.simulation import Run
 from voicesim.workload.arrivals import rate_at
 
+WORSE = np.array(
+    [at.PENDING, at.COMPLETED, at.STOOD_IN, at.FAILED_OUTCOME, at.ABANDONED, at.REFUSED, at.CUT]
+)
+"""Outcomes of an utterance, what counts more for its call after what counts less."""
+
 
 def streams(run: Run) -> pd.DataFrame:
     """One row per utterance that was asked for and settled.
 
     Times in s from the start of the run, NaN where it never came to that; think_s is the pause
     that the caller would make after it.  outcome: completed,
-    refused, abandoned or failed.  underrun_a_s, underrun_c_s: definitions A and C of the field's
-    tools (voicesim.listener.definitions); stall_*: the player of the scenario.  Both are NaN for
-    a stream of one chunk: nothing can be measured there.  worst_pace: the least audio / gap of
-    its chunks.
+    refused, abandoned, failed or stood_in (text or a filler instead).  underrun_a_s,
+    underrun_c_s: definitions A and C of the field's tools (voicesim.listener.definitions);
+    stall_*: the player of the scenario.  Both are NaN for a stream of one chunk: nothing can be
+    measured there.  worst_pace: the least audio / gap of its chunks.  rung: of its
+    pool's ladder, 0: served as the pool is; filler: one sounded before the first audio.
     """
     ints, floats = run.record.utterance_i, run.record.utterance_f
     tape = run.tape
@@ -57,6 +63,8 @@ def streams(run: Run) -> pd.DataFrame:
             "worst_pace": known(at.Z_PACE, f[:, at.Z_PACE] >= 0),
             "lost_audio_s": f[:, at.Z_LOST],
             "preemptions": i[:, at.R_PREEMPTS],
+            "rung": np.array([rung for _, rung, _ in run.spec.rung_rows])[i[:, at.R_RUNG]],
+            "filler": i[:, at.R_FILLED] > 0,
         }
     )
 
@@ -65,10 +73,12 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
     """One row per call that began; of a closed loop only those that were settled.
 
     outcome: cut if it was ended under way, refused if one of its utterances was refused for good,
-    else abandoned, failed, completed, or live when the run stopped before it was over.
+    else abandoned, failed, stood_in, completed, or live when the run stopped before it was over.
     accepted: a stream of it was admitted to an engine.
     measured: a stream of two chunks or more was delivered; in a call without one stalls are not
     measured, and what is not measured is never clean.
+    degraded: an utterance of it was served at a rung above 0, or a filler sounded, or there was
+    text or a filler instead.
     clean: completed and measured, every utterance started within slo.start_within, no stall over
     slo.no_stall_over, no audio lost.
     """
@@ -84,11 +94,11 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
     s = stream_table["session"].to_numpy()
     codes = stream_table["outcome"].cat.codes.to_numpy()
     worst = np.zeros(n, np.int64)
-    rank = np.array([0, 1, 4, 3, 2, 5])  # live, completed, refused, abandoned, failed, cut
+    rank = np.argsort(WORSE)
     np.maximum.at(worst, s, rank[codes])
     settled = np.bincount(s, minlength=n)
     finished = settled == np.diff(tape.first)
-    outcome = np.array([0, 1, 4, 3, 2, 5])[worst]
+    outcome = WORSE[worst]
     outcome[(worst <= 1) & ~finished] = at.PENDING
     wait = (stream_table["started_s"] - stream_table["requested_s"]).to_numpy()
     stall = stream_table["stall_largest_s"].to_numpy()
@@ -97,6 +107,7 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
         & (wait <= slo.start_within)
         & ~(stall > slo.no_stall_over)
         & (stream_table["lost_audio_s"].to_numpy() == 0)
+        & ~stream_table["filler"].to_numpy()
     )
     let_in = stream_table["admitted_s"].notna()
     measured = np.bincount(s, weights=stream_table["chunks"] >= 2, minlength=n) > 0
@@ -111,6 +122,7 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
             & measured,
             "accepted": np.bincount(s, weights=let_in, minlength=n) > 0,
             "measured": measured,
+            "degraded": np.bincount(s, weights=degraded_rows(stream_table), minlength=n) > 0,
             "audible_stalls": np.bincount(
                 s, weights=stream_table["audible_stalls"], minlength=n
             ).astype(np.int64),
@@ -120,6 +132,12 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
         }
     )
     return table.iloc[started].reset_index(drop=True)
+
+
+def degraded_rows(streams: pd.DataFrame) -> np.ndarray:
+    """bool[n]: which utterances got less than the pool gives as it is."""
+    less = (streams["rung"] > 0) | streams["filler"] | (streams["outcome"] == "stood_in")
+    return less.to_numpy()
 
 
 def outcomes(codes: np.ndarray) -> Any:
@@ -165,6 +183,7 @@ def series(run: Run) -> pd.DataFrame:
             "calls": rows[:, at.B_CALLS],
             "refused": rows[:, at.B_REFUSED],
             "abandoned": rows[:, at.B_ABANDONED],
+            "degraded": rows[:, at.B_DEGRADED],
             "stalls": rows[:, at.B_STALLS],
             "live": rows[:, at.B_LIVE],
             "running": rows[:, at.B_RUNNING],

@@ -15,6 +15,7 @@ from voicesim.experiment.tables import elsewhere
 from voicesim.progress import Progress
 from voicesim.report.dialogue_figure import waterfall_figure
 from voicesim.report.dialogue_table import print_dialogues
+from voicesim.report.fates import degrades, fates_figure
 from voicesim.report.figure import peak_figure
 from voicesim.report.html.run import write_report
 from voicesim.report.studies import DONE, STOPPED, attempt, hand_over
@@ -161,6 +162,8 @@ def show(result: StudyResult, console: Console) -> None:
 def draw(result: StudyResult, folder: Path) -> None:
     """The figures of a study, of whichever kind."""
     peak_figure(result.series, result.summary, result.context, folder / "peak.png")
+    if degrades(result.summary):
+        fates_figure(result.summary, result.context, folder / "fates.png")
     if result.of_dialogues:
         waterfall_figure(result.summary, result.context, folder / "waterfall.png")
 

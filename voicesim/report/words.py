@@ -196,6 +196,22 @@ def causes(metrics: Mapping[str, Any]) -> list[str]:
     return [f"audible stalls by main cause: {most}; their seconds: {lengths}"]
 
 
+def degraded(metrics: Mapping[str, Any]) -> list[str]:
+    """How far a ladder was climbed and what that cost; nothing without a ladder."""
+    some, shares = mean(metrics, "degraded_share"), metrics.get("rung_share", {})
+    if not some and not shares:
+        return []
+    text = f"{percent(some or 0.0)} of the calls degraded"
+    if instead := mean(metrics, "stood_in"):
+        text += f", {count(instead)} of them with text or a filler instead of speech"
+    at = [f"{name} {percent(v)}" for name in shares if (v := mean(shares, name))]
+    if at:
+        text += f"; utterances by rung: {', '.join(at)}"
+    cost = metrics.get("quality_cost", {})
+    lost = [f"{name} {amount(v)}" for name in cost if (v := mean(cost, name))]
+    return [text, *([f"quality cost per utterance, as given: {', '.join(lost)}"] if lost else [])]
+
+
 def _fired(rule: str, at: float | None) -> str:
     """When an alarm on something else than the chunk gap went off, if ever."""
     what = "on waiting callers" if rule.startswith("waiting") else rule

@@ -16,6 +16,7 @@ from .alarms import Alarm, clashes, narrow
 from .arrivals import WINDOW, Burst, Closed, Diurnal, Surge, Trace
 from .asr import AsrPool
 from .cluster import Chunk, Engine, Gpu
+from .degradation import degradation
 from .dialogue import Dialogue
 from .dialogue_checks import dialogue
 from .dialogue_checks import unused as unused_in_dialogue
@@ -118,6 +119,7 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
             yield from fleet(s)
         yield from _coupled(s)
     yield from scaling(s)
+    yield from degradation(s)
     yield from alarms(s.alarms, s)
     player = s.listener.player
     need = max((x for x in (player.prebuffer, player.rebuffer) if x is not HOLE), default=0.0)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_serializer
 
+from .degradation import Degradation
 from .errors import shown, wrong
 from .part import Part
 from .scaling import Scaling
@@ -163,12 +164,16 @@ class Policies(Part):
         default=None,
         description="Replicas come and go; default none: all are there all the time.",
     )
+    degradation: Degradation | None = Field(
+        default=None,
+        description="What callers get instead of a refusal when a pool fills up; default none.",
+    )
 
     @model_serializer(mode="wrap")
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either."""
         data: dict[str, Any] = handler(self)
-        for name in ("overflow", "scaling"):
+        for name in ("overflow", "scaling", "degradation"):
             if getattr(self, name) is None:
                 data.pop(name, None)
         return data

@@ -30,6 +30,7 @@ from voicesim.engine.layout import (
     K_CODEC_PER_ROW,
     NEI,
     NGF,
+    NQF,
     NSF,
     NSI,
     O_ENGINE,
@@ -37,13 +38,16 @@ from voicesim.engine.layout import (
     O_STREAM,
     OF_BLAME,
     OF_ENGINE,
+    OF_RUNGS,
     OF_STALL,
     OF_STREAM,
     OF_SUMS,
+    Q_CODEC,
     S_ENGINE,
     S_GEN,
     S_MODE,
     S_PROMPT,
+    S_RUNG,
     S_SENT_TOK,
     S_UTT,
     X_DELAY,
@@ -197,9 +201,10 @@ def vocoded(F, I, s, t, new):
     e = I[O_ENGINE] + I[I[O_STREAM] + s * NSI + S_ENGINE] * NEI
     c = I[e + E_CLASS]
     k = I[e + E_COST]
-    frames = new + (I[c + H_CONTEXT] if I[c + H_CONTEXT] < sent else sent)
+    factor = F[I[OF_RUNGS] + I[I[O_STREAM] + s * NSI + S_RUNG] * NQF + Q_CODEC]
+    frames = (new + (I[c + H_CONTEXT] if I[c + H_CONTEXT] < sent else sent)) * factor
     alone = codec_seconds(
-        F[k + K_CODEC_FLOOR], F[k + K_CODEC_PER_ROW], F[k + K_CODEC_PER_FRAME], 1.0, float(frames)
+        F[k + K_CODEC_FLOOR], F[k + K_CODEC_PER_ROW], F[k + K_CODEC_PER_FRAME], 1.0, frames
     )
     waited = t - F[I[OF_STREAM] + s * NSF + X_READY_AT]
     F[I[OF_BLAME] + s * NSB + NOW + CODEC] += waited - alone

@@ -47,12 +47,18 @@ def own_ends(I, s):
 
 
 @compiled
-def chunk_tokens(I, c, s, index, sent, tokens):
+def chunk_tokens(I, s, index, sent, tokens):
     """Decode steps in chunk ``index`` of stream s, of which ``sent`` tokens are out already."""
     if I[H_OWN_CHUNKS] != 0:
         return I[own_ends(I, s) + index] - sent
-    last = I[c + H_SCHED] - 1
-    size = I[I[c + O_SCHEDULE] + (index if index < last else last)]
+    q = I[O_RUNGS] + I[I[O_STREAM] + s * NSI + S_RUNG] * NQI
+    chunks = I[q + Q_CHUNKS]
+    first = I[q + Q_SCHEDULE]
+    if chunks == 0:  # those of the pool that serves
+        c = class_of(I, s)
+        chunks = I[c + H_SCHED]
+        first = I[c + O_SCHEDULE]
+    size = I[first + (index if index < chunks else chunks - 1)]
     left = tokens - sent
     return size if size < left else left
 
@@ -78,10 +84,9 @@ def note_end(I, s, index, due):
 @compiled
 def next_chunk(I, s, index, due):
     """The stream begins to fill chunk ``index`` after ``due`` tokens; returns its tokens."""
-    c = class_of(I, s)
     if I[H_RAMP_CHUNKS] > 0:
         note_end(I, s, index, due)
-    return chunk_tokens(I, c, s, index, due, I[I[O_STREAM] + s * NSI + S_TOKENS])
+    return chunk_tokens(I, s, index, due, I[I[O_STREAM] + s * NSI + S_TOKENS])
 
 
 @compiled
@@ -166,7 +171,7 @@ def deliver(F, I, s, t, rows):
     c = I[I[O_ENGINE] + g * NEI + E_CLASS]
     k = I[I[O_ENGINE] + g * NEI + E_COST]
     index = I[o + S_SENT]
-    new = chunk_tokens(I, c, s, index, I[o + S_SENT_TOK], I[o + S_TOKENS])
+    new = chunk_tokens(I, s, index, I[o + S_SENT_TOK], I[o + S_TOKENS])
     if I[H_BLAME] != 0 and I[c + H_CODEC] != 0:
         vocoded(F, I, s, t, new)
     I[o + S_SENT] = index + 1
@@ -420,7 +425,7 @@ def start_batch(F, I, g, t, rows):
     w = g * I[H_WORKERS]
     while I[I[O_WORKER] + w * NWI + W_ROWS] > 0:
         w += 1
-    frames = 0
+    frames = 0.0
     for i in range(rows):
         s = pick(F, I, e, t)
         o = o0 + s * NSI
@@ -428,8 +433,9 @@ def start_batch(F, I, g, t, rows):
         I[e + E_QUEUED] -= 1
         I[o + S_INQ] = 2
         sent = I[o + S_SENT_TOK]
-        new = chunk_tokens(I, c, s, I[o + S_SENT], sent, I[o + S_TOKENS])
-        frames += new + (I[c + H_CONTEXT] if I[c + H_CONTEXT] < sent else sent)
+        new = chunk_tokens(I, s, I[o + S_SENT], sent, I[o + S_TOKENS])
+        context = I[c + H_CONTEXT] if I[c + H_CONTEXT] < sent else sent
+        frames += (new + context) * F[I[OF_RUNGS] + I[o + S_RUNG] * NQF + Q_CODEC]
         if I[o + S_ACTIVE] != 0 and sent + new == I[o + S_TOKENS]:
             I[o + S_ACTIVE] = 0
             I[e + E_ACTIVE] -= 1
@@ -438,7 +444,7 @@ def start_batch(F, I, g, t, rows):
     v = I[OF_WORKER] + w * NVF
     F[v + V_REM] = codec_seconds(
         F[k + K_CODEC_FLOOR], F[k + K_CODEC_PER_ROW], F[k + K_CODEC_PER_FRAME],
-        float(rows), float(frames),
+        float(rows), frames,
     ) * F[I[OF_ENGINE] + g * NGF + G_FACTOR]  # fmt: skip
     F[v + V_SINCE] = t
     F[v + V_START] = t

@@ -276,9 +276,14 @@ def begin_again(F, I, s, t):
     attempts = I[o + S_ATTEMPTS]
     preempted = I[o + S_PREEMPTS]
     requested = F[I[OF_STREAM] + s * NSF + X_REQUEST]
+    patient = F[I[OF_STREAM] + s * NSF + X_PATIENT]
+    filled = I[o + S_FILLED]
     maybe_free(F, I, s, t)
     I[I[O_RES] + u * NRI + R_GENERATED] = 0
-    o = I[O_STREAM] + fresh_row(F, I, u, requested) * NSI
+    again = fresh_row(F, I, u, requested)
+    o = I[O_STREAM] + again * NSI
+    F[I[OF_STREAM] + again * NSF + X_PATIENT] = patient
+    I[o + S_FILLED] = filled
     I[o + S_ATTEMPTS] = attempts
     I[o + S_PREEMPTS] = preempted
     I[o + S_STATE] = BACKING_OFF

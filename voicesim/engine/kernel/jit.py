@@ -31,6 +31,7 @@ _SOURCES = (
     _PACKAGE / "engine" / "spec.py",
     _PACKAGE / "listener" / "player.py",
     _PACKAGE / "policy" / "admission.py",
+    _PACKAGE / "policy" / "degradation.py",
     _PACKAGE / "policy" / "routing.py",
     _PACKAGE / "workload" / "rng.py",
 )

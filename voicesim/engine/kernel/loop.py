@@ -17,6 +17,7 @@ from voicesim.engine.kernel.session import (
     deadline_passes,
     decide,
     fail,
+    filler_plays,
     lives_on,
     move_up,
     patience_ends,
@@ -110,7 +111,9 @@ def timer_event(F, I, t):
     if kind == T_RETRY:
         s = I[I[O_RES] + u * NRI + R_SLOT]
         return s >= 0 and request(F, I, s, t)
-    if kind == T_DEADLINE:
+    if kind == T_FILLER:
+        filler_plays(F, I, u, t)
+    elif kind == T_DEADLINE:
         deadline_passes(F, I, u, t)
     elif kind == T_DROP:
         dropped(F, I, u, t)
@@ -182,6 +185,7 @@ def run(floats, ints, until, action, replica):
     if I[H_DECISION] >= 0:
         s = I[H_DECISION]
         I[H_DECISION] = -1
+        I[I[O_STREAM] + s * NSI + S_HOME] = I[I[O_ENGINE] + replica * NEI + E_POOL]
         apply_decision(F, I, s, F[K_NOW], action, replica)
     on = I[O_TREE]
     root = on + 1 + I[on] + 1

@@ -8,7 +8,7 @@ from voicesim.engine.kernel.lists import append, push_timer, remove
 from voicesim.engine.kernel.schedule import predicted_step
 from voicesim.engine.layout import *
 from voicesim.listener import player
-from voicesim.policy import admission, routing
+from voicesim.policy import admission, degradation, routing
 from voicesim.workload import rng
 
 heard_by = adopt(player.heard_by)
@@ -21,6 +21,8 @@ cap_queue = adopt(admission.cap_queue)
 place_with_room = adopt(admission.place_with_room, least_streams=least_streams)
 slack_of = adopt(admission.slack_of)
 still_takes = adopt(routing.still_takes)
+spoken = adopt(degradation.spoken)
+prompt_left = adopt(degradation.prompt_left)
 must_fit = adopt(kinds.must_fit)
 hash_key = adopt(rng.hash_key, hash_on=adopt(rng.hash_on))
 to_unit = adopt(rng.to_unit)
@@ -29,6 +31,7 @@ CAP, CAP_QUEUE, SLACK = admission.CAP, admission.CAP_QUEUE, admission.SLACK
 ADMIT, REFUSE, QUEUE = admission.ADMIT, admission.REFUSE, admission.QUEUE
 ROUND_ROBIN, LEAST_STREAMS = routing.ROUND_ROBIN, routing.LEAST_STREAMS
 LEAST_CALLS = routing.LEAST_CALLS
+SERVE, STAND_IN = degradation.SERVE, degradation.STAND_IN
 PLAYING = player.PLAYING
 
 
@@ -52,6 +55,8 @@ def start_utterance(F, I, u, t):
     patience = F[I[OF_UTT] + u * NUF + Y_PATIENCE]
     if patience < 1e300:
         push_timer(F, I, t + patience, T_PATIENCE, u)
+    if F[K_FILL_AFTER] < 1e300:
+        push_timer(F, I, t + F[K_FILL_AFTER], T_FILLER, u)
     left = F[K_RETRIES_LEFT] + F[K_EARNS]
     F[K_RETRIES_LEFT] = left if left < F[K_BURST] else F[K_BURST]
     return s
@@ -73,11 +78,13 @@ def fresh_row(F, I, u, t):
     I[o + S_UTT] = u
     I[o + S_ENGINE] = -1
     I[o + S_BUCKET] = -1
+    I[o + S_HOME] = -1
     I[o + S_TOKENS] = I[w + U_TOKENS]
     I[o + S_PROMPT] = I[w + U_PROMPT]
     I[o + S_HIT] = I[w + U_HIT]
     F[x + X_ENCODE] = F[I[OF_UTT] + u * NUF + Y_ENCODE]
     F[x + X_REQUEST] = t
+    F[x + X_PATIENT] = t
     F[x + X_ADMIT] = -1.0
     F[x + X_START] = -1.0
     F[x + X_PACE] = -1.0
@@ -100,6 +107,8 @@ def write_result(F, I, s, outcome, t):
     I[r + R_PREEMPTS] = I[o + S_PREEMPTS]
     I[r + R_ATTEMPTS] = I[o + S_ATTEMPTS]
     I[r + R_ENGINE] = I[o + S_ENGINE]
+    I[r + R_RUNG] = I[o + S_RUNG]
+    I[r + R_FILLED] = I[o + S_FILLED]
     F[z + Z_REQUEST] = F[x + X_REQUEST]
     F[z + Z_ADMIT] = F[x + X_ADMIT]
     F[z + Z_START] = F[x + X_START]
@@ -319,6 +328,7 @@ def submit(F, I, s, g, t):
     e = I[O_ENGINE] + g * NEI
     count_live(F, I, g, t, 1)
     settle_in(I, I[o + S_UTT], g)
+    take_rung(F, I, s, g, t)
     I[o + S_ENGINE] = g
     I[o + S_STATE] = WAITING
     F[x + X_ADMIT] = t
@@ -362,6 +372,33 @@ def drop_later(F, I, s, g, t):
     F[x + X_DEADLINE] = t + F[I[OF_ENGINE] + g * NGF + G_DROP]
     if F[x + X_DEADLINE] < 1e300:
         push_timer(F, I, F[x + X_DEADLINE], T_DROP, I[I[O_STREAM] + s * NSI + S_UTT])
+
+
+@compiled
+def rung_row(I, pool):
+    """Row of the rung that the pool is at."""
+    c = pool_header(I, pool)
+    return I[c + H_RUNG_ROW] + I[c + H_RUNG]
+
+
+@compiled
+def take_rung(F, I, s, g, t):
+    """The stream is served at the rung of g's pool, or of the pool that sent it there."""
+    o = I[O_STREAM] + s * NSI
+    e = I[O_ENGINE] + g * NEI
+    pool = I[e + E_POOL]
+    home = I[o + S_HOME]
+    if home < 0 or I[I[O_RUNGS] + rung_row(I, home) * NQI + Q_TO] != pool:
+        home = pool
+    row = rung_row(I, home)
+    I[o + S_RUNG] = row
+    if I[pool_header(I, home) + H_RUNG] == 0:
+        return
+    w = I[O_UTT] + I[o + S_UTT] * NUI
+    I[o + S_TOKENS] = spoken(I[w + U_TOKENS], F[I[OF_RUNGS] + row * NQF + Q_SPEECH])
+    fewer = I[I[O_RUNGS] + row * NQI + Q_PROMPT]
+    I[o + S_PROMPT] = prompt_left(I[w + U_PROMPT], fewer, I[I[e + E_CLASS] + H_PREFIX])
+    I[bin_at(F, I, t) + B_DEGRADED] += 1
 
 
 @compiled
@@ -520,6 +557,16 @@ def pool_header(I, pool):
 
 
 @compiled
+def sent_on(I, s, pool):
+    """The pool that serves instead of one whose rung names it, if it is one of the caller's, has an
+    open replica and takes callers."""
+    to = I[I[O_RUNGS] + rung_row(I, pool) * NQI + Q_TO]
+    if to < 0 or I[I[O_OPENED] + to] == 0 or I[I[O_TAKES] + to] == 0 or not may_go_to(I, s, to):
+        return pool
+    return to
+
+
+@compiled
 def decide(F, I, s, t):
     """The compiled policies: (action, replica)."""
     kind = I[H_ADMIT]
@@ -530,6 +577,9 @@ def decide(F, I, s, t):
         p = I[I[O_ENGINE] + home * NEI + E_POOL]
     elif I[H_FLEET] != 0:
         p = choose_pool(I, F, s)
+    I[I[O_STREAM] + s * NSI + S_HOME] = p
+    if home < 0 and I[H_FLEET] != 0 and p >= 0:
+        p = sent_on(I, s, p)
     queued = waiting_for(I, p)
     if p < 0:  # nothing is open
         return (QUEUE if kind == CAP_QUEUE and queued < I[H_MAXQ] else REFUSE), 0
@@ -621,7 +671,15 @@ def fail(F, I, s, t):
 @compiled
 def apply_decision(F, I, s, t, action, g):
     c = I[I[O_ENGINE] + g * NEI + E_CLASS]
-    if action == ADMIT and I[I[O_ENGINE] + g * NEI + E_WAITING] >= I[c + H_MAXWAIT]:
+    home = I[I[O_STREAM] + s * NSI + S_HOME]
+    then = SERVE
+    if home >= 0:
+        then = I[I[O_RUNGS] + rung_row(I, home) * NQI + Q_THEN]
+    if then == STAND_IN:
+        stand_in(F, I, s, t)
+    elif then != SERVE:
+        refuse(F, I, s, t)
+    elif action == ADMIT and I[I[O_ENGINE] + g * NEI + E_WAITING] >= I[c + H_MAXWAIT]:
         refuse(F, I, s, t)  # by the engine itself (SGLang's max_queued_requests)
     elif action == ADMIT:
         submit(F, I, s, g, t)
@@ -690,6 +748,32 @@ def refuse(F, I, s, t):
 
 
 @compiled
+def stand_in(F, I, s, t):
+    """No GPU: the caller gets text or hears a filler at once, and goes on after it."""
+    o = I[O_STREAM] + s * NSI
+    row = rung_row(I, I[o + S_HOME])
+    I[o + S_RUNG] = row
+    I[bin_at(F, I, t) + B_DEGRADED] += 1
+    write_result(F, I, s, STOOD_IN, t)
+    next_utterance(F, I, I[o + S_UTT], t + F[I[OF_RUNGS] + row * NQF + Q_FILLER])
+    maybe_free(F, I, s, t)
+
+
+@compiled
+def filler_plays(F, I, u, t):
+    """Nothing heard so far: a filler sounds, and the caller's patience counts from its end."""
+    s = I[I[O_RES] + u * NRI + R_SLOT]
+    if s < 0:
+        return
+    o = I[O_STREAM] + s * NSI
+    x = I[OF_STREAM] + s * NSF
+    if heard_by(I[o + S_MODE], F[x + X_SINCE], F[x + X_START], t, F[K_MAX_WAIT]):
+        return
+    I[o + S_FILLED] = 1
+    F[x + X_PATIENT] = t + F[K_FILLER]
+
+
+@compiled
 def deadline_passes(F, I, u, t):
     """A place did not come free in time (cap_queue)."""
     s = I[I[O_RES] + u * NRI + R_SLOT]
@@ -726,7 +810,7 @@ def hang_up(F, I, s, t):
 def gone_by(F, I, s):
     """When the caller's patience for silence ends (s)."""
     u = I[I[O_STREAM] + s * NSI + S_UTT]
-    return F[I[OF_STREAM] + s * NSF + X_REQUEST] + F[I[OF_UTT] + u * NUF + Y_PATIENCE]
+    return F[I[OF_STREAM] + s * NSF + X_PATIENT] + F[I[OF_UTT] + u * NUF + Y_PATIENCE]
 
 
 @compiled
@@ -738,6 +822,9 @@ def patience_ends(F, I, u, t):
     o = I[O_STREAM] + s * NSI
     x = I[OF_STREAM] + s * NSF
     if heard_by(I[o + S_MODE], F[x + X_SINCE], F[x + X_START], t, F[K_MAX_WAIT]):
+        return
+    if t < gone_by(F, I, s):  # a filler has sounded
+        push_timer(F, I, gone_by(F, I, s), T_PATIENCE, u)
         return
     hang_up(F, I, s, t)
     cancel(F, I, s, t)

@@ -35,7 +35,8 @@ class Codec:
         """Tokens in chunk ``index`` of a stream of which ``sent`` are out."""
         if stream.ends is not None:
             return int(stream.ends[index]) - sent
-        size = self.schedule[min(index, len(self.schedule) - 1)]
+        schedule = stream.rung.schedule or self.schedule
+        size = schedule[min(index, len(schedule) - 1)]
         return min(size, stream.tokens - sent)
 
     def next_chunk(self, stream: Stream, index: int, due: int) -> int:
@@ -160,17 +161,18 @@ class Codec:
     def start_batch(self, rows: int) -> None:
         worker = next(w for w in range(self.spec.workers) if w not in self.batches)
         batch = []
-        frames = 0
+        frames = 0.0
         for _ in range(rows):
             stream = self.pick()
             self.queue.remove(stream)
             stream.in_codec = 2
             new = self.chunk_tokens(stream, stream.sent, stream.sent_tokens)
-            frames += new + min(self.spec.left_context, stream.sent_tokens)
+            context = min(self.spec.left_context, stream.sent_tokens)
+            frames += (new + context) * stream.rung.codec
             if stream.active and stream.sent_tokens + new == stream.tokens:
                 self.deactivate(stream)
             batch.append(stream)
-        seconds = cost.codec_seconds(*self.cost, float(rows), float(frames)) * self.engine.slowdown
+        seconds = cost.codec_seconds(*self.cost, float(rows), frames) * self.engine.slowdown
         number = self.engine.number * self.spec.workers + worker
         work = Work(self.env, seconds, at.CODEC_END, number)
         work.done.callbacks.append(lambda _: self.end_batch(worker))
@@ -240,7 +242,8 @@ class Codec:
         waited = self.env.now - stream.queued_at
         self.lag += LAG_WEIGHT * (waited - self.lag)
         if self.spec is not None:
-            frames = new + min(self.spec.left_context, stream.sent_tokens)
-            alone = cost.codec_seconds(*self.cost, 1.0, float(frames))
+            context = min(self.spec.left_context, stream.sent_tokens)
+            frames = (new + context) * stream.rung.codec
+            alone = cost.codec_seconds(*self.cost, 1.0, frames)
             stream.waits.vocoded(waited, alone)
         self.world.send(stream, new, rows)

@@ -25,10 +25,15 @@ class Stream:
     attempts: int = 0
     aborted: bool = False
     engine: Any = None
+    home: Any = None  # the pool whose ladder it is on
+    rung: Any = None  # of that ladder, and its row among those of all pools
+    rung_row: int = 0
+    filled: int = 0  # fillers heard
     admitted: float = -1.0
     delay: float = 0.0  # on the way to the listener, without jitter
     jitter: float = 1.0  # what the listener's jitter is multiplied by
     deadline: float = 0.0
+    patient_from: float = 0.0  # its caller's patience counts from then
     # at the engine
     generated: int = 0
     computed: int = 0
@@ -74,6 +79,8 @@ class Stream:
         self.generated = self.computed = self.planned = self.once_computed = 0
         self.blocks = self.shared = self.kept = self.mark = self.due = self.ready = 0
         self.in_codec, self.active, self.queued_at = 0, False, 0.0
+        self.home = self.rung = None
+        self.rung_row = 0
         self.waits = Waits()
 
     @property

@@ -17,9 +17,9 @@ from voicesim.engine.reference.blame import stall_row
 from voicesim.engine.reference.engine import Card, Engine
 from voicesim.engine.reference.stream import Stream
 from voicesim.engine.reference.timeline import Timeline
-from voicesim.engine.spec import INF, MOST_AT_ONCE, NoProgressError, PoolSpec
+from voicesim.engine.spec import INF, MOST_AT_ONCE, NoProgressError, PoolSpec, Rung
 from voicesim.listener import player
-from voicesim.policy import admission, routing
+from voicesim.policy import admission, degradation, routing
 from voicesim.policy.admission import ADMIT, QUEUE, REFUSE
 from voicesim.policy.view import Request
 from voicesim.workload.rng import hash_key_py, table_index_py, to_unit_py
@@ -32,6 +32,17 @@ class Group:
     def __init__(self, spec: PoolSpec, all_engines: list[Engine]):
         self.spec, self.weight, self.takes, self.turn = spec, spec.weight, 1, 0
         self.first, self._all = 0, all_engines
+        self.at_rung = self.first_row = 0
+
+    @property
+    def rung(self) -> Rung:
+        """The rung it is at."""
+        return self.spec.ladder[self.at_rung]
+
+    @property
+    def rung_row(self) -> int:
+        """Its place among the rungs of all pools."""
+        return self.first_row + self.at_rung
 
     @property
     def engines(self) -> list[Engine]:
@@ -83,8 +94,11 @@ class World:
         self.homes: dict[int, tuple[int, int]] = {}  # session: replica (-1: none), utterance
         self.engines: list[Engine] = []
         self.pools = [Group(p, self.engines) for p in spec.pools]
+        rows = 0
         for group in self.pools:
             group.first = len(self.engines)
+            group.first_row = rows
+            rows += len(group.spec.ladder)
             for _ in range(group.spec.engines):
                 self.engines.append(Engine(self, len(self.engines), group))
         for card in spec.cards():
@@ -135,12 +149,16 @@ class World:
         now = self.env.now
         tape = self.tape
         stream = Stream(u, session, int(tape.prompt[u]), int(tape.tokens[u]), now)
+        stream.patient_from = now
         self.live[u] = stream
         self.retries_left = min(self.retries_left + self.spec.retry_budget, self.spec.retry_burst)
         patience = float(tape.patience[u])
         if patience < INF:
             timer = self.env.at(now + patience, at.TIMER, (at.T_PATIENCE << 40) | u)
             timer.callbacks.append(lambda _: self.patience_ends(stream))
+        if self.spec.fill_after < INF:
+            timer = self.env.at(now + self.spec.fill_after, at.TIMER, (at.T_FILLER << 40) | u)
+            timer.callbacks.append(lambda _: self.filler_plays(stream))
         return stream
 
     def utterance(self, stream: Stream) -> Any:
@@ -179,9 +197,15 @@ class World:
         if self.decide is not None:
             self.asking = stream
             action, g = self.decide(ReferenceView(self))
+            stream.home = self.engines[g].group
         else:
             action, g = self.built_in(stream)
-        if action == ADMIT and self.engines[g].queue_full:
+        then = degradation.SERVE if stream.home is None else stream.home.rung.then
+        if then == degradation.STAND_IN:
+            self.stand_in(stream)
+        elif then == degradation.REFUSE:
+            self.refuse(stream)
+        elif action == ADMIT and self.engines[g].queue_full:
             self.refuse(stream)  # by the engine itself (SGLang's max_queued_requests)
         elif action == ADMIT:
             self.admit(stream, self.engines[g])
@@ -230,10 +254,23 @@ class World:
         """Streams in the gateway's queue that the pool could take."""
         return [s for s in self.gateway if group in self.serving(s)]
 
+    def sent_on(self, stream: Stream, group: "Group") -> int:
+        """The pool that serves instead of one whose rung names it, if it is one of the caller's,
+        has an open replica and takes callers."""
+        to = group.rung.to
+        if to >= 0 and self.pools[to] in self.serving(stream):
+            other = self.pools[to]
+            if other.opened > 0 and other.takes:
+                return to
+        return self.pools.index(group)
+
     def built_in(self, stream: Stream) -> tuple[int, int]:
         spec = self.spec
         home = self.home_of(stream)
         p = self.pools.index(self.engines[home].group) if home >= 0 else self.choose_pool(stream)
+        stream.home = self.pools[p] if p >= 0 else None
+        if home < 0 and spec.routes is not None and p >= 0:
+            p = self.sent_on(stream, self.pools[p])
         may_queue = spec.admission == admission.CAP_QUEUE
         if p < 0:
             return (QUEUE if may_queue and len(self.gateway) < spec.max_queued else REFUSE), 0
@@ -315,12 +352,44 @@ class World:
         self.count_live(engine, 1)
         if self.spec.pinned:
             self.homes[stream.session] = engine.number, stream.utterance
+        self.take_rung(stream, engine)
         stream.delay = engine.spec.delay
         if self.spec.routes is not None:
             way = self.row(stream), self.pools.index(engine.group)
             stream.delay += float(self.spec.routes.delay[way])
             stream.jitter = float(self.spec.routes.jitter[way])
         engine.submit(stream)
+
+    def take_rung(self, stream: Stream, engine: Engine) -> None:
+        """It is served at the rung of the engine's pool, or of the pool that sent it there."""
+        pool, home = engine.group, stream.home
+        if home is None or home.rung.to < 0 or self.pools[home.rung.to] is not pool:
+            home = pool
+        rung = stream.rung = home.rung
+        stream.rung_row = home.rung_row
+        if home.at_rung > 0:
+            u, tape = stream.utterance, self.tape
+            stream.tokens = degradation.spoken(int(tape.tokens[u]), rung.speech)
+            whole = int(tape.prompt[u])
+            stream.prompt = degradation.prompt_left(whole, rung.prompt, engine.prefix)
+            self.series[self.bin(self.env.now), at.B_DEGRADED] += 1
+
+    def stand_in(self, stream: Stream) -> None:
+        """No GPU: the caller gets text or hears a filler at once, and goes on after it."""
+        now = self.env.now
+        stream.rung_row = stream.home.rung_row
+        self.series[self.bin(now), at.B_DEGRADED] += 1
+        self.settle(stream, at.STOOD_IN, now, now + stream.home.rung.filler)
+        self.maybe_forget(stream)
+
+    def filler_plays(self, stream: Stream) -> None:
+        """Nothing heard so far: a filler sounds, and the caller's patience counts from its end."""
+        now = float(self.env.now)
+        if self.live.get(stream.utterance) is not stream or stream.utterance in self.rows_i:
+            return
+        if player.heard_by(stream.mode, stream.since, stream.started, now, self.spec.max_wait):
+            return
+        stream.filled, stream.patient_from = 1, now + self.spec.filler
 
     def refuse(self, stream: Stream) -> None:
         now = self.env.now
@@ -365,6 +434,11 @@ class World:
             return
         if player.heard_by(stream.mode, stream.since, stream.started, now, self.spec.max_wait):
             return
+        if now < self.gone_by(stream):  # a filler has sounded
+            number = (at.T_PATIENCE << 40) | stream.utterance
+            timer = self.env.at(self.gone_by(stream), at.TIMER, number)
+            timer.callbacks.append(lambda _: self.patience_ends(stream))
+            return
         self.cancel(stream)
         self.hang_up(stream, now)
         self.maybe_forget(stream)
@@ -397,7 +471,7 @@ class World:
 
     def gone_by(self, stream: Stream) -> float:
         """When the caller's patience for silence ends (s)."""
-        return stream.requested + float(self.tape.patience[stream.utterance])
+        return stream.patient_from + float(self.tape.patience[stream.utterance])
 
     def maybe_forget(self, stream: Stream) -> None:
         """Once engine, codec and listener have let go of it, its place is free."""
@@ -467,7 +541,7 @@ class World:
         """The call of utterance u, which a replica serves now or will serve next, ends."""
         now = float(self.env.now)
         if stream is None:  # between two utterances
-            self.rows_i[u] = [-1, at.CUT, 0, 0, 0, 0, 0, replica]
+            self.rows_i[u] = [-1, at.CUT, 0, 0, 0, 0, 0, replica, 0, 0]
             self.rows_f[u] = [now, -1.0, -1.0, now, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0]
             self.end_call(session)
             return
@@ -625,7 +699,8 @@ class World:
         if outcome == at.COMPLETED:
             s.engine.served += 1
         self.rows_i[s.utterance] = [
-            -1, outcome, s.sent, s.stalls, s.audible, s.preemptions, s.attempts, engine
+            -1, outcome, s.sent, s.stalls, s.audible, s.preemptions, s.attempts, engine,
+            s.rung_row, s.filled,
         ]  # fmt: skip
         self.rows_f[s.utterance] = [
             s.requested, s.admitted, s.started, t, s.play_end, s.stall_total,
@@ -736,6 +811,8 @@ class World:
             self.counters["cut"] += 1
         elif self.asks_again(stream):
             stream.begin_again()
+            stream.tokens = int(self.tape.tokens[stream.utterance])
+            stream.prompt = int(self.tape.prompt[stream.utterance])
             self.count_live(engine, -1)
             self.move_up(engine)
             return
@@ -756,6 +833,16 @@ class World:
         self.engines[replica].open = is_open and self.engines[replica].up
         self.engines[replica].group.spill()
         self.move_up(self.engines[replica])
+
+    def codec_lag(self) -> np.ndarray:
+        """float64[replicas]: moving average of the codec's queue and service time (s)."""
+        return np.array([e.codec.lag for e in self.engines])
+
+    def set_rung(self, pool: int, rung: int) -> None:
+        """From now on the pool admits at this rung of its ladder.  Raises IndexError."""
+        if not 0 <= rung < len(self.pools[pool].spec.ladder):
+            raise IndexError(rung)
+        self.pools[pool].at_rung = rung
 
     def record(self) -> RunRecord:
         utterances = len(self.tape.tokens)

@@ -92,6 +92,8 @@ def _numbers(
     said = [(name, line) for name, m in summary.items() for line in words.signals(m, many)]
     body += [items(legend(summary, context, False), "faint"), tag("h3", "Before the first stall")]
     body.append(items(said))
+    if less := [(name, line) for name, m in summary.items() for line in words.degraded(m)]:
+        body += [tag("h3", "Degraded instead of refused"), items(less)]
     if more := [*notes(summary), *one_run(context)]:
         body.append(items(more))
     return Section("numbers", "The numbers", body)
