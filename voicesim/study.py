@@ -238,12 +238,14 @@ def job(
 ) -> Piece:
     """One run of one pool, its tables written to ``folder``.
 
-    processes: see ``simulate``; a dialogue takes none.  The first replication of a folder also
+    processes: see ``simulate`` and ``simulate_dialogue``.  The first replication of a folder also
     keeps, for its page, the chunks of two calls and the batches of its engines: neither changes
     the run.
     """
     if scenario.dialogue is not None:
-        return _dialogue_job(scenario, variant, replication, folder, chunks, engine, marginal)
+        return _dialogue_job(
+            scenario, variant, replication, folder, chunks, engine, marginal, processes
+        )
     closely = folder is not None and replication == 0
     kept = chunks or (closely and keeps_chunks(scenario))
     run = simulate(
@@ -276,10 +278,12 @@ def job(
 
 def _dialogue_job(
     scenario: Any, variant: str, replication: int, folder: Path | None, chunks: bool, engine: str,
-    marginal: bool,
+    marginal: bool, processes: Sequence[Callable[[Any, Any], Any]],
 ) -> Piece:  # fmt: skip
     """``job`` of a scenario of dialogues: all its pools are one run."""
-    run = simulate_dialogue(scenario, replication, engine, record_chunks=chunks, blame=True)
+    run = simulate_dialogue(
+        scenario, replication, engine, processes, record_chunks=chunks, blame=True
+    )
     made = dialogue_study.tables_of(run)
     if folder is not None:
         for name, table in dialogue_study.written(run, made, chunks).items():
