@@ -27,6 +27,7 @@ from voicesim.metrics import (
 from voicesim.metrics import summary as metrics
 from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
 from voicesim.metrics.dialogue_exhibits import exhibits_of
+from voicesim.metrics.dialogue_shown import keeps_talks
 from voicesim.metrics.dialogue_terms import terms
 from voicesim.metrics.exhibits import Exhibit, exhibit, keeps_chunks
 from voicesim.metrics.extrapolated import still_live, unmeasured
@@ -281,8 +282,9 @@ def _dialogue_job(
     marginal: bool, processes: Sequence[Callable[[Any, Any], Any]],
 ) -> Piece:  # fmt: skip
     """``job`` of a scenario of dialogues: all its pools are one run."""
+    kept = chunks or (folder is not None and replication == 0 and keeps_talks(scenario))
     run = simulate_dialogue(
-        scenario, replication, engine, processes, record_chunks=chunks, blame=True
+        scenario, replication, engine, processes, record_chunks=kept, blame=True
     )
     made = dialogue_study.tables_of(run)
     if folder is not None:
