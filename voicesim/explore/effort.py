@@ -41,7 +41,7 @@ def speech(scenario: Scenario) -> float:
 def call(scenario: Scenario) -> float:
     """Mean seconds of a call, as far as the scenario says them before it is played."""
     if scenario.dialogue is not None:
-        return float(sum(share * _conversation(talk) for share, talk in _talks(scenario.dialogue)))
+        return float(sum(share * talk.seconds() for share, talk in _talks(scenario.dialogue)))
     load = scenario.tts
     return load.utterances_per_session.mean() * (_utterance(scenario) + load.think.mean())
 
@@ -52,17 +52,6 @@ def _utterance(scenario: Scenario) -> float:
     if said.audio is not None:
         return said.audio.mean()
     return 5.0 if said.tokens is None else said.tokens.mean() * TOKEN
-
-
-def _conversation(talk: Any) -> float:
-    """Both speak, and the caller thinks; long replies (``tail``) and waiting are left out."""
-    reply = talk.reply
-    if reply.sentence is not None:
-        sentence = reply.sentence.mean()
-    else:
-        sentence = reply.sentence_tokens.mean() / reply.tokens_per_second
-    turn = talk.speech.mean() + talk.think.mean() + reply.sentences.mean() * sentence
-    return float(talk.turns.mean() * turn)
 
 
 def _talks(load: Dialogue) -> list[tuple[float, Any]]:
