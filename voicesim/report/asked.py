@@ -1,4 +1,4 @@
-"""What ``voicesim new`` asks: questions, the options that answer them, and how an answer is read."""
+"""What ``voicesim new`` asks: questions, options that answer them, and how answers are read."""
 
 from __future__ import annotations
 
