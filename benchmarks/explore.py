@@ -20,7 +20,10 @@ from voicesim.explore.player import Player
 from voicesim.explore.source import Source
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = [ROOT / "scenarios" / name for name in ("holiday_peak.yaml", "regions.yaml")]
+FILES = [
+    ROOT / "scenarios" / name
+    for name in ("holiday_peak.yaml", "regions.yaml", "support_line.yaml", "companion.yaml")
+]
 
 
 def timed(explorer, player, **asked):

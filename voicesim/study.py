@@ -28,6 +28,7 @@ from voicesim.metrics import (
 from voicesim.metrics import summary as metrics
 from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
 from voicesim.metrics.dialogue_exhibits import exhibits_of
+from voicesim.metrics.dialogue_shown import keeps_talks
 from voicesim.metrics.dialogue_terms import terms
 from voicesim.metrics.exhibits import Exhibit, exhibit, exhibits_of_fleet, keeps_chunks
 from voicesim.metrics.extrapolated import still_live, unmeasured
@@ -239,12 +240,14 @@ def job(
 ) -> Piece:
     """One run of one pool, its tables written to ``folder``.
 
-    processes: see ``simulate``; a dialogue takes none.  The first replication of a folder also
+    processes: see ``simulate`` and ``simulate_dialogue``.  The first replication of a folder also
     keeps, for its page, the chunks of two calls and the batches of its engines: neither changes
     the run.
     """
     if scenario.dialogue is not None:
-        return _dialogue_job(scenario, variant, replication, folder, chunks, engine, marginal)
+        return _dialogue_job(
+            scenario, variant, replication, folder, chunks, engine, marginal, processes
+        )
     if scenario.fleet:
         return _fleet_job(scenario, variant, replication, folder, chunks, engine, processes)
     closely = folder is not None and replication == 0
@@ -279,10 +282,13 @@ def job(
 
 def _dialogue_job(
     scenario: Any, variant: str, replication: int, folder: Path | None, chunks: bool, engine: str,
-    marginal: bool,
+    marginal: bool, processes: Sequence[Callable[[Any, Any], Any]],
 ) -> Piece:  # fmt: skip
     """``job`` of a scenario of dialogues: all its pools are one run."""
-    run = simulate_dialogue(scenario, replication, engine, record_chunks=chunks, blame=True)
+    kept = chunks or (folder is not None and replication == 0 and keeps_talks(scenario))
+    run = simulate_dialogue(
+        scenario, replication, engine, processes, record_chunks=kept, blame=True
+    )
     made = dialogue_study.tables_of(run)
     if folder is not None:
         for name, table in dialogue_study.written(run, made, chunks).items():

@@ -55,6 +55,8 @@ def test_refused_before_the_fit(place, target, said, figure):
 
 def test_profile_and_figure_need_two_names(place):
     assert "also the profile" in refused("-o", "x", "--figure", "folder/../x")
+    assert "also the profile" in refused("-o", "x", "--report", "x")
+    assert "is both read and written" in refused("-o", "x", "--report", "steps.csv")
 
 
 @pytest.mark.skipif(getattr(os, "geteuid", lambda: 0)() == 0, reason="root may write anywhere")

@@ -15,8 +15,8 @@ from voicesim.engine.reference.timeline import Timeline
 class KernelRun:
     """Plays what is asked with ``at`` and the recogniser's own events, in order of time."""
 
-    def __init__(self, spec: AsrSpec, calls: int, rows: int, warmup: float, horizon: float):
-        self.pool = AsrPool(spec, calls, rows, warmup, horizon)
+    def __init__(self, spec: AsrSpec, calls: int, rows: int, *window):
+        self.pool = AsrPool(spec, calls, rows, *window)
         self.arenas = self.pool.F, self.pool.I
         self.now = 0.0
         self.asked: list = []
@@ -56,9 +56,10 @@ class KernelRun:
 
 
 class ReferenceRun:
-    def __init__(self, spec: AsrSpec, calls: int, rows: int, warmup: float, horizon: float):
+    def __init__(self, spec: AsrSpec, calls: int, rows: int, warmup: float, horizon: float,
+                 trace=None):  # fmt: skip
         self.env = Timeline()
-        self.asr = Asr(self.env, spec, calls, rows, warmup, horizon, self.on_text)
+        self.asr = Asr(self.env, spec, calls, rows, warmup, horizon, self.on_text, trace)
         self.count = 0
         self.texts: list[tuple[int, float]] = []
         self.answer: dict[int, list] = {}
@@ -119,6 +120,7 @@ class World:
         self.rows = 0
         self.window = float(rng.choice([0.0, 2.0])), float(rng.choice([6.0, 100.0]))
         self.end = float(rng.choice([8.0, 60.0]))
+        self.trace = (1.0, 5.0) if seed % 2 else None
         for k in range(self.calls):
             t = self.rounded(rng.uniform(0, 4))
             self.asked.append((t, "connect", k))
@@ -153,7 +155,7 @@ class World:
             self.asked.append((self.rounded(t + rng.exponential(2.0)), "disconnect", k))
 
     def play(self, side) -> tuple[dict[str, np.ndarray], list[tuple[int, float]]]:
-        run = side(self.spec, self.calls, self.rows, *self.window)
+        run = side(self.spec, self.calls, self.rows, *self.window, self.trace)
         run.answer = self.answer
         for what in sorted(self.asked, key=lambda a: a[0]):
             run.at(*what)

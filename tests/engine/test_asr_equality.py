@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.asr_worlds import KernelRun, ReferenceRun, World, differences
+from voicesim.engine import trace as of
 from voicesim.engine.asr_spec import ASR_KINDS
 
 
@@ -38,12 +39,13 @@ def test_a_wrong_cost_is_caught():
 def test_the_worlds_have_it_all():
     """Equality would prove little if the worlds lacked what a rule is about."""
     seen = dict.fromkeys(
-        (*ASR_KINDS, "rejected", "behind", "batched", "tied", "begotten", "dropped"), 0
+        (*ASR_KINDS, "traced", "rejected", "behind", "batched", "tied", "begotten", "dropped"), 0
     )
     for seed in range(200):
         world = World(seed)
         results, texts = world.play(KernelRun)
         seen[ASR_KINDS[world.spec.kind]] += len(texts) > 2
+        seen["traced"] += len(results["trace_i"]) > 20
         seen["rejected"] += results["rejected"] > 0
         seen["behind"] += results["backlog"] > 4 * world.spec.chunk
         seen["batched"] += results["jobs"] > results["batches"]
@@ -53,3 +55,36 @@ def test_the_worlds_have_it_all():
         )
         seen["begotten"] += bool(set(world.answer) & {r for r, _ in texts})
     assert min(seen.values()) >= 20, seen
+
+
+@pytest.mark.parametrize("seed", range(1, 25, 2))
+def test_the_log_of_the_whole_time_holds_every_batch_and_text(seed):
+    """Every batch, every row of it and every text, once; each job within its batch."""
+    world = World(seed)
+    world.trace = (0.0, 1e9)
+    results, texts = world.play(KernelRun)
+    rows, times = results["trace_i"], results["trace_f"]
+    kinds = rows[:, of.T_KIND]
+    batches, jobs = kinds == of.ASR_BATCH, kinds == of.ASR_JOB
+    assert batches.sum() == results["batches"]
+    assert jobs.sum() == results["jobs"] == rows[batches, of.T_A].sum()
+    assert times[batches, of.T_X].sum() == pytest.approx(results["audio"])
+    spans = {tuple(pair) for pair in times[batches][:, [of.T_START, of.T_END]]}
+    assert {tuple(pair) for pair in times[jobs][:, [of.T_START, of.T_END]]} <= spans
+    ends = [(int(i[of.T_WHO]), f[of.T_END]) for i, f in zip(rows, times, strict=True)
+            if i[of.T_KIND] == of.ASR_TEXT]  # fmt: skip
+    assert set(texts) <= set(ends)
+
+
+def test_a_log_changes_nothing():
+    for seed in range(1, 60, 2):
+        world = World(seed)
+        traced, texts = world.play(KernelRun)
+        world.trace = None
+        silent, same = world.play(KernelRun)
+        assert texts == same
+        assert all(
+            np.array_equal(traced[name], silent[name])
+            for name in traced if not name.startswith("trace")
+        )  # fmt: skip
+        assert len(silent["trace_i"]) == 0

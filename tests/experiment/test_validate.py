@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.experiment.test_ladder import profile
+from tests.report.reading import read as read_page
 from voicesim.calibrate import CalibrationError
 from voicesim.cli import app
 from voicesim.engine.profile import Quantity, load_profile, save_profile
@@ -169,6 +170,28 @@ def test_the_command_prints_and_writes(files):
     assert row["gap_p50_s_error"] == pytest.approx(0.0, abs=1e-6)
     assert not any(isinstance(v, dict | list) for v in row.values())
     assert "send times are not known" in command(files, sessions=None).output
+
+
+def test_a_folder_with_a_page(files):
+    """What the page says is what the JSON beside it has; wrong input leaves no folder."""
+    out = files / "v"
+    result = command(files, "--out", out, "--seeds", 2)
+    assert result.exit_code == 0, result.output
+    assert result.output.endswith("(validate.json, validate.png, report.html)\n")
+    assert sorted(p.name for p in out.iterdir()) == [
+        "report.html", "validate.json", "validate.png",
+    ]  # fmt: skip
+    data = json.loads((out / "validate.json").read_text())
+    (row,) = data["settings"]
+    page = read_page((out / "report.html").read_text())
+    assert "line predicts token gap p50 (ITL) as measured, to a tenth of a percent" in page.text
+    table = {cells[0]: cells for cells in page.tables["Results"][1:]}
+    assert f"{1000 * row['gap_p50_s_measured']:.1f} ms" in table["token gap p50 (ITL)"]
+    assert [a["alt"] for name, a in page.tags if name == "img"] == [
+        "How far each predicted metric is from the measured one"
+    ]
+    wrong = command(files, "--out", files / "w", "--chunk", "4,8")
+    assert wrong.exit_code == 2 and not (files / "w").exists()
 
 
 def test_each_of_a_few_settings_gets_every_metric_and_its_spread(files):

@@ -7,7 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 import pandas as pd
 import pytest
 
-from tests import small
+from tests import small, talk
 from voicesim.explore.explorer import Explorer, Wrong
 from voicesim.explore.player import Player, Side
 from voicesim.explore.source import Source
@@ -96,6 +96,57 @@ def test_pools_are_played_apart_and_put_together(tmp_path, player):
     theirs = run_study(source.file, workers=1).of("cap")[0]
     assert found.metrics == theirs.metrics
     pd.testing.assert_frame_equal(found.series, theirs.series, check_exact=True)
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory):
+    """Whole calls, two variants of their endpointing."""
+    text = talk.SCENARIO + (
+        "variants:\n  silence: {}\n"
+        "  semantic: {pipeline.endpointing: {kind: semantic, max: 1.5s}}\n"
+    )
+    path = talk.write(tmp_path_factory.mktemp("calls"), text)
+    return Explorer(Source(path), length=60.0)
+
+
+def test_a_move_of_whole_calls_is_what_run_gives_with_the_copied_variant(calls, player, tmp_path):
+    values = {"cluster.pools.tts.replicas": 2, "pipeline.endpointing.max": 900.0}
+    answer = ask(calls, player, "both", "semantic", "silence", values)
+    talk.write(tmp_path)
+    pasted = tmp_path / "pasted.yaml"
+    pasted.write_text(calls.source.path.read_text() + answer["yaml"].removeprefix("variants:\n"))
+    run = run_study(load(pasted, ["horizon=60s", "warmup=30s"]), workers=1)
+    for side, variant in enumerate(("semantic_explored", "silence")):
+        (theirs,) = run.of(variant)
+        shown = means(answer, side)
+        for name in ("clean_share", "clean_turn_share", "ttfa_p95_s", "pace_p99"):
+            assert shown[name] == theirs.metrics[name]
+        part = theirs.metrics["ledger"]["endpointing_p95_s"]
+        assert shown["ledger.endpointing_p95_s"] == part
+        cut = theirs.metrics["talk"]["cut_offs"] / theirs.metrics["spoken_turns"]
+        assert shown["talk.cut_offs"] == cut
+    assert means(answer, 0)["ledger.endpointing_p95_s"] == pytest.approx(0.9)
+    assert "of which 30 s are warm-up" in answer["played"]
+
+
+def test_a_newer_question_ends_a_run_of_whole_calls(calls, player):
+    long = calls.source.moved("silence", {"horizon": "100min", "warmup": 0})
+    ended = []
+
+    def ask_long():
+        try:
+            player.outcomes([Side(("long calls",), "silence", long)], 8)
+        except Superseded as problem:
+            ended.append(problem)
+
+    old = threading.Thread(target=ask_long)
+    before = player._newest.value
+    old.start()
+    while player._newest.value == before:
+        old.join(0.01)
+    ask(calls, player, variant="silence", beside=None, values={})
+    old.join()
+    assert len(ended) == 1
 
 
 def test_callers_are_the_same_on_both_sides_and_nothing_else(explorer, player):

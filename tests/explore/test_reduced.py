@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import small
-from voicesim.explore.reduced import AUDIO, share_of, short, speech
+from tests import small, talk
+from voicesim.explore.effort import AUDIO, TURNS, call, effort, speech
+from voicesim.explore.reduced import share_of, short
 from voicesim.explore.source import Source
 from voicesim.scenario import load, loads
 
@@ -119,6 +120,37 @@ def test_the_share_is_one_for_all_variants_or_what_was_asked(changed):
     assert share_of([light], 1e9) == 1.0
 
 
+def test_whole_calls_play_fewer_minutes_with_half_of_them_as_warm_up(tmp_path):
+    """20 calls/s of 8 turns for 5 min are 48,000 turns: of 300 s 15,000 / 48,000, in tens."""
+    sets = ["workload.arrivals.rate=20/s", "workload.turns=8", "warmup=2min"]
+    (scenario,) = load(talk.write(tmp_path), sets).variants.values()
+    assert effort(scenario) == pytest.approx(48_000 / TURNS)
+    share = share_of([scenario])
+    assert 300 * share == pytest.approx(90.0)
+    found = short(scenario, share)
+    assert found.overrides == {"horizon": 90.0, "warmup": 45.0}
+    assert "the first 90 s of 5 min, of which 45 s are warm-up" in found.says
+
+
+def test_how_long_a_call_is(tmp_path):
+    """4 turns: speech of 2 s, a thought of 1 s, two sentences of 3 s; of a fifth of the callers,
+    who say less, 2 turns."""
+    said = [
+        "workload.turns=4", "workload.speech=2s", "workload.think=1s",
+        "workload.reply={sentences: 2, sentence: 3s}",
+    ]  # fmt: skip
+    path = talk.write(tmp_path)
+    (scenario,) = load(path, said).variants.values()
+    assert call(scenario) == pytest.approx(4 * (2 + 1 + 6))
+    tenants = "workload.tenants=[{name: a, share: 0.8}, {name: b, share: 0.2, turns: 2}]"
+    (scenario,) = load(path, [*said, tenants]).variants.values()
+    assert call(scenario) == pytest.approx(0.8 * 36 + 0.2 * 18)
+    assert effort(scenario) == pytest.approx(300 * (0.8 * 4 + 0.2 * 2) / TURNS)
+    tokens = "workload.reply={sentences: 2, sentence_tokens: 10, tokens_per_second: 5}"
+    (scenario,) = load(path, [*said[:3], tokens]).variants.values()
+    assert call(scenario) == pytest.approx(4 * (2 + 1 + 4))
+
+
 def test_the_loader_takes_every_short_form():
     for name in ("holiday_peak.yaml", "regions.yaml"):
         source = Source(SCENARIOS / name)
@@ -127,3 +159,15 @@ def test_the_loader_takes_every_short_form():
             cut = source.moved(variant, short(scenario, share).overrides)
             assert cut.cluster == scenario.cluster and cut.policies == scenario.policies
             assert cut.tts.arrivals.peak == scenario.tts.arrivals.peak
+
+
+@pytest.mark.parametrize("name", ["support_line.yaml", "companion.yaml"])
+def test_the_loader_takes_the_short_form_of_whole_calls(name):
+    source = Source(SCENARIOS / name)
+    share = share_of(source.variants.values())
+    assert share < 1
+    for variant, scenario in source.variants.items():
+        cut = source.moved(variant, short(scenario, share).overrides)
+        assert cut.horizon < scenario.horizon
+        assert cut.cluster == scenario.cluster and cut.pipeline == scenario.pipeline
+        assert cut.workload == scenario.workload

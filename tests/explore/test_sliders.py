@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tests import small
+from tests import small, talk
 from voicesim.explore.sliders import overrides, sliders_of
 from voicesim.explore.source import Source
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = [
     "holiday_peak.yaml", "regions.yaml", "vllm_cpu_replay.yaml", "studies/ceiling.yaml",
-    "studies/half_used_gpu.yaml",
+    "studies/half_used_gpu.yaml", "support_line.yaml", "companion.yaml", "llm_speed.yaml",
+    "asr_right_context.yaml",
 ]  # fmt: skip
 
 
@@ -37,6 +38,53 @@ def test_the_holiday_peak_by_hand():
     queue = {"streams": (16, 64, 128, 2, ""), "deadline": (160, 600, 1200, 20, "ms")}
     assert ranges(path, "cap_queue") == shared | queue
     assert ranges(path, "slack") == shared | {"lead": (0, 50, 250, 5, "ms")}
+
+
+def test_the_support_line_by_hand():
+    """The replicas of each stage, the first chunk of the voice alone; a fixed silence, of the
+    other variant its two bounds, neither of which passes the other."""
+    path = SCENARIOS / "support_line.yaml"
+
+    def found(variant):
+        sliders = sliders_of(Source(path).variants[variant]).values()
+        return {s.key: (s.low, s.value, s.high, s.unit) for s in sliders}
+
+    pools = "cluster.pools."
+    shared = {
+        "workload.arrivals.rate": (1.2, 2.4, 4.8, "/s"),
+        pools + "asr.replicas": (1, 1, 4, ""),
+        pools + "llm.replicas": (1, 1, 4, ""),
+        pools + "tts.replicas": (1, 2, 4, ""),
+        pools + "tts.codec.chunk.first": (1, 4, 25, ""),
+        "listener.player.prebuffer": (0, 0, 1000, "ms"),
+    }
+    silence = {"pipeline.endpointing.silence": (130, 500, 1000, "ms")}
+    assert found("silence") == shared | silence
+    low, high = "pipeline.endpointing.min", "pipeline.endpointing.max"
+    bounds = {low: (80, 300, 600, "ms"), high: (400, 1500, 3000, "ms")}
+    assert found("semantic") == shared | bounds
+
+
+def test_the_cap_of_whole_calls_bounds_the_cluster_and_slots_the_recogniser(tmp_path):
+    slots = "{kind: slots, slots: 24, step: 60ms}"
+    text = (
+        talk.SCENARIO.replace("{kind: streaming, cost: {floor: 10ms, per_row: 1ms}}", slots)
+        + "policies: {admission: {kind: cap, streams: 200}}\n"
+    )
+    (scenario,) = Source(talk.write(tmp_path, text)).variants.values()
+    found = {s.key: (s.low, s.value, s.high) for s in sliders_of(scenario).values()}
+    assert found["policies.admission.streams"] == (50, 200, 400)
+    assert found["cluster.pools.asr.asr.slots"] == (6, 24, 48)
+
+
+def test_the_cards_of_two_stages_on_one_kind_add_up(tmp_path):
+    source = Source(talk.write(tmp_path))
+    (variant,) = source.variants
+    scenario = source.variants[variant]
+    values = {f"cluster.pools.{name}.replicas": 3 for name in ("llm", "tts")}
+    moves = overrides(scenario, sliders_of(scenario), values)
+    assert moves["cluster.gpus.card.count"] == 8 + 2 + 2
+    source.moved(variant, moves)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -26,11 +27,14 @@ from tests.live.fake import (
     token_events,
     wav_header,
 )
+from tests.report.reading import read as read_page
 from voicesim.calibrate.readers import read as read_measured
 from voicesim.calibrate.readers import read_samples
 from voicesim.cli import app
 from voicesim.engine.profile import save_profile
 from voicesim.experiment.traces import SESSION_COLUMNS, read_sessions, read_trace
+from voicesim.report import words
+from voicesim.report.measure_page import verdict
 
 CHUNKS = ["run_id", "stream_id", "chunk_index", "t_arrival_s", "t_sent_s", "audio_s", "bytes",
           "prompt_tokens", "concurrency"]  # fmt: skip
@@ -519,3 +523,53 @@ def test_an_interrupt_keeps_what_is_finished(out):
     assert not manifest["complete"]
     assert [run["stopped_by"] for run in manifest["runs"]] == ["interrupted"]
     assert [path.name for path in out.parent.iterdir()] == ["m"]
+
+
+def test_the_page_of_a_measurement(out):
+    """Chunks of 100 ms: what the page says is what sessions.csv and the table have."""
+    with Fake(lambda n, body: Answer([(0.0, pcm(100)), (0.02, pcm(100))])) as server:
+        more = ("--levels", "1,2", "--precision", 10, "--gather", "0s")
+        result = measure(server.url(), out, *more, rate=False)
+        assert result.exit_code == 0, result.output
+        assert "report.html, manifest.json" in result.output
+    manifest, sessions = read(out)
+    page = read_page((out / "report.html").read_text())
+    firsts = sessions.loc[sessions["run_id"] == "closed-2", "ttfa_s"]
+    half = sorted(firsts)[(len(firsts) + 1) // 2 - 1]
+    assert "With 2 requests in flight half of the requests have their first sound within " in (
+        page.text
+    )
+    assert words.duration(half) in page.text
+    sent = sum(run["sent"] for run in manifest["runs"])
+    assert f"{sent:,} requests were sent; the client itself" in page.text
+    rows = page.tables["Results"]
+    assert [row[0] for row in rows[1:]] == ["closed-1", "closed-2"]
+    assert server.url() in page.text and "voicesim-measure/1" in page.text
+    assert len([name for name, _ in page.tags if name == "img"]) == 1
+
+
+def test_what_a_measurement_says_of_pace():
+    """The highest load whose slowest chunks still outrun their playing, and the one above it."""
+
+    def runs(*paces):
+        return [
+            SimpleNamespace(places=n, rate=None, firsts=[0.2, 0.3, 0.4], paces=[pace] * 3,
+                            lag_p99=0.001)
+            for n, pace in zip((1, 4, 16), paces, strict=True)
+        ]  # fmt: skip
+
+    told = {"runs": [{"sent": 4, "failed": 1}, {"sent": 8, "failed": 0}]}
+    first, keeps, sent = verdict(runs(3.0, 1.5, 0.8), False, told)
+    half = "half of the requests have their first sound within 300 ms"
+    assert first == f"With 16 requests in flight {half}"
+    assert keeps == (
+        "Up to 4 requests in flight no buffer drains; with 16 requests in flight the slowest 1 % "
+        "of chunks come at 0.80x the speed of speech"
+    )
+    assert sent.startswith("12 requests were sent, 1 failed; the client itself was at most 1 ms")
+    assert verdict(runs(3.0, 2.0, 1.2), False, told)[1].startswith(
+        "Up to 16 requests in flight, the highest load measured, the slowest 1 % of chunks come at"
+    )
+    assert verdict(runs(0.9, 0.8, 0.7), False, told)[1].startswith(
+        "Already with one request in flight the slowest 1 % of chunks come at 0.90x"
+    )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
+from tests import talk
 from tests.engine.worlds import random_world
 from tests.small import write
 from voicesim.engine import trace as of
@@ -86,12 +87,112 @@ def test_steps_follow_each_other_and_prompts_lie_in_them(traced):
     steps = 0
     for (_, tid), track in spans(traced["traceEvents"]).items():
         own = [(a, z) for a, z, e in track if e["cat"] != "prefill"]
-        steps += len(own) if tid == trace.STEPS else 0
+        steps += len(own) if tid % trace.TRACKS == trace.STEPS else 0
         assert all(z <= a + 0.002 for (_, z), (a, _) in itertools.pairwise(own))
         for a, z, e in track:
             if e["cat"] == "prefill":
                 assert any(x <= a and z <= y for x, y in own)
     assert steps > 500
+
+
+@pytest.fixture(scope="module")
+def talked(tmp_path_factory):
+    """Ten seconds of whole calls, with a noise now and then that is taken for an interruption."""
+    folder = tmp_path_factory.mktemp("talked")
+    how = How(workers=1, trace="0:40..0:50")
+    sets = ["horizon=60s", "drain=20s", "workload.barge_in.false=0.05/s"]
+    code = run_command(talk.write(folder), folder / "out", sets, None, None, how, True)
+    assert code == 0
+    return json.loads((folder / "out" / "trace.json").read_text())
+
+
+def nanoseconds(microseconds):
+    """As Perfetto's importer reads a number: cut off."""
+    return int(microseconds * 1000)
+
+
+@pytest.mark.parametrize("name", ["traced", "talked"])
+def test_what_a_viewer_would_trip_on(name, request):
+    """Rules of the format and of Perfetto's importer, one by one."""
+    found = request.getfixturevalue(name)
+    Draft202012Validator(SCHEMA).validate(found)
+    events = found["traceEvents"]
+    # names come before what they name; each track has one number, one process, one name
+    first = next(i for i, e in enumerate(events) if e["ph"] != "M")
+    assert all(e["ph"] != "M" for e in events[first:])
+    names = {
+        kind: {e["pid"] if kind == "process_name" else e["tid"]: e["args"]["name"]
+               for e in events[:first] if e["name"] == kind}
+        for kind in ("process_name", "thread_name")
+    }  # fmt: skip
+    assert len(names["process_name"]) + len(names["thread_name"]) == first
+    assert len(set(names["process_name"].values())) == len(names["process_name"])
+    process = {}
+    for e in events:
+        assert e["pid"] > 0 and e["pid"] in names["process_name"]
+        assert e["tid"] in names["thread_name"]
+        assert process.setdefault(e["tid"], e["pid"]) == e["pid"]
+        assert 0 < e["tid"] < 2**32
+    # in order of time, in microseconds from the start of the run
+    times = [e["ts"] for e in events[first:]]
+    assert times == sorted(times)
+    # complete events of a track nest, as whole nanoseconds too
+    for track in spans(events).values():
+        open_until = []
+        for _, _, e in track:
+            start, dur = nanoseconds(e["ts"]), nanoseconds(e["dur"])
+            while open_until and open_until[-1] <= start:
+                open_until.pop()
+            assert not open_until or start + dur <= open_until[-1]
+            open_until.append(start + dur)
+    # async events: one end to each begin, of the same name and track, none before it; those of
+    # one id follow each other
+    begun = {}
+    for e in events:
+        if e["ph"] == "b":
+            assert (e["cat"], e["id"]) not in begun
+            begun[e["cat"], e["id"]] = e
+        elif e["ph"] == "e":
+            b = begun.pop((e["cat"], e["id"]))
+            assert (b["name"], b["pid"], b["tid"]) == (e["name"], e["pid"], e["tid"])
+            assert b["ts"] <= e["ts"]
+    assert begun == {}
+    # counters are numbers; a mark belongs to its track
+    assert all(isinstance(x, int | float) for e in events if e["ph"] == "C"
+               for x in e["args"].values())  # fmt: skip
+    assert {e["s"] for e in events if e["ph"] == "i"} == {"t"}
+
+
+def test_whole_calls_have_their_turns_and_the_recogniser(talked):
+    """Each turn's phases follow each other to the nanosecond; the jobs of a batch are its rows,
+    and last as long; a text is final when the turn's phase says so."""
+    events = talked["traceEvents"]
+    of_turn = defaultdict(list)
+    for e in events:
+        if e.get("cat") == "turn" and e["ph"] in "be":
+            of_turn[e["id"]].append((e["name"], e["ph"], e["ts"]))
+    order = ["speaks", "travels", "end of turn", "transcribes", "thinks", "synthesises", "answers"]
+    whole = [rows for rows in of_turn.values() if len(rows) == 2 * len(order)]
+    assert len(whole) > 10
+    for rows in whole:
+        assert [name for name, ph, _ in rows if ph == "b"] == order
+        ends = [t for _, ph, t in rows if ph == "e"][:-1]
+        begins = [t for _, ph, t in rows if ph == "b"][1:]
+        assert ends == begins
+    batches = {e["ts"]: e for e in events if e["ph"] == "X" and e["cat"] == "recogniser"}
+    jobs = [e for e in events if e.get("cat") == "job" and e["ph"] == "b"]
+    assert len(jobs) == sum(e["args"]["rows"] for e in batches.values()) > 100
+    assert {e["ts"] for e in jobs} == set(batches)
+    texts = {e["args"]["answer"]: e["ts"] for e in events if e["name"] == "text is final"}
+    ends = {e["id"]: e["ts"] for e in events if e["name"] == "transcribes" and e["ph"] == "e"}
+    known = [r for r in texts if f"t{r}" in ends]
+    assert len(known) > 10
+    assert all(texts[r] == ends[f"t{r}"] for r in known)
+    calls = [e for e in events if e.get("cat") == "call" and e["ph"] == "b"]
+    assert calls and min(e["ts"] for e in calls) == 40e6
+    stops = {e["name"] for e in events if e["name"].startswith("stopped: ")}
+    assert stops <= {"stopped: barge in", "stopped: false barge in", "stopped: cut off",
+                     "stopped: hung up"}  # fmt: skip
 
 
 def test_only_what_meets_the_window_is_there(traced):

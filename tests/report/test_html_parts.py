@@ -82,20 +82,25 @@ def test_a_cause_adds_up_and_the_runs_own_word_comes_first():
     assert told == f"a prompt of 900 tokens ({said})"
 
 
-def test_a_table_of_stalls_tells_the_cause(tmp_path):
+def test_a_table_of_stalls_tells_the_cause_and_where_a_trace_shows_it(tmp_path):
     rows = pd.DataFrame(
-        {"replication": [0, 0, 1], "session": [7, 8, 7], "cause": ["this", "other", "later"]}
-    ).assign(variant="a", utterance=0, chunk=1)
+        {"replication": [0, 0, 1], "session": [7, 8, 7], "cause": ["prefill", "other", "later"]}
+    ).assign(variant="a", utterance=0, chunk=1, detail="prefill of 900 tokens at 0:12:04.3",
+             began_s=725.5, length_s=1.5, since_s=724.9)  # fmt: skip
     (tmp_path / "stalls").mkdir()
     rows.to_parquet(tmp_path / "stalls" / "a-0.parquet")
     call = CallShown("worst", 7, 1, [reply()])
-    causes = calls.told(tmp_path, "a", call)
-    assert causes == {(7, 0, 1): "this"}
+    causes = calls.told(tmp_path, "a", call.session)
+    # from the last whole second before it was only losing to the first one after its end
+    said = "cause prefill: prefill of 900 tokens at 0:12:04.3 (step by step: --trace 12:04..12:08"
+    assert causes == {(7, 0, 1): f"{said} --trace-of a)"}
     chart = calls.call_chart(call, "x", "a", 0, causes)
     (stall,) = chart["stalls"]
     assert (stall["x"], stall["x1"]) == (1.7, 3.2)  # dry half a second after 1.2
-    assert stall["label"].startswith("Silence of 1.5 s in reply 1: this (chunk 1 came")
-    assert calls.told(None, "a", call) == {} == calls.told(tmp_path / "none", "a", call)
+    assert stall["label"].startswith("Silence of 1.5 s in reply 1: cause prefill: prefill of 900")
+    assert calls.told(None, "a", 7) == {} == calls.told(tmp_path / "none", "a", 7)
+    row = {"since_s": 600.0, "began_s": 725.0, "length_s": 1.0}
+    assert calls.trace_of(row, "b") == "--trace 11:55..12:07 --trace-of b"  # ten seconds before it
 
 
 # --- curves, steps, ledger, words ---------------------------------------------------------------

@@ -168,3 +168,100 @@ def test_at_a_terminal_it_asks_six_times_and_once_more_after_a_slip(tmp_path):
     made = load(tmp_path / "mine.yaml").variants["base"]
     assert made.cluster.gpu.preset == "l40s" and made.cluster.gpu.count == 2
     assert (made.slo.start_within, made.slo.no_stall_over) == pytest.approx((0.7, 0.08))
+
+
+# --- whole calls --------------------------------------------------------------------------------
+
+
+def test_a_call_by_default_passes_check_and_runs_as_it_is(tmp_path):
+    path = tmp_path / "mine.yaml"
+    result = new(path, "--kind", "call", "--yes")
+    assert result.exit_code == 0, result.output
+    runner = CliRunner()
+    assert runner.invoke(app, ["check", str(path)]).exit_code == 0
+    asked = ["run", path, "--out", tmp_path / "o", "--set", "horizon=250s", "--workers", 1]
+    assert runner.invoke(app, list(map(str, asked))).exit_code == 0
+    summary = json.loads((tmp_path / "o" / "summary.json").read_text())["variants"]
+    assert list(summary) == ["silence", "semantic"]
+    assert summary["silence"]["offered"]["mean"] > 0
+    made = load(path).variants
+    assert made["silence"].pipeline.endpointing.silence == 0.5
+    assert made["semantic"].pipeline.endpointing.kind == "semantic"
+    # 2 cards x 48 streams x 2 calls a stream are on the line, each of them 83.5 s
+    talk = made["silence"].dialogue
+    assert talk.arrivals.rate == float(f"{192 / talk.seconds():.2g}")
+    assert made["silence"].cluster.gpus["card"].count == 4
+    lines = path.read_text().splitlines()
+    assert all(len(line) <= 100 or line.startswith("# Calls with") for line in lines)
+    for above, line in pairwise(lines):
+        key = line.strip()
+        if key and not key.startswith("#") and not line.startswith("  semantic:"):
+            assert above.lstrip().startswith("#"), line
+    assert not list(jsonschema.Draft202012Validator(json_schema()).iter_errors(
+        read(path.read_text(), "x").data))  # fmt: skip
+
+
+def test_every_answer_of_a_call_is_in_the_file(tmp_path):
+    path = tmp_path / "mine.yaml"
+    result = new(
+        path, "--kind", "call", "--profile", "orpheus-3b-h100-vllm", "--llm",
+        "llama-3.1-8b-h100-prior", "--gpu", "a100-80gb", "--cards", 3, "--llm-cards", 2,
+        "--conversation", "companion", "--calls", "2/s", "--peak", "5/s", "--end-of-turn",
+        "semantic", "--start-within", "800ms", "--no-stall-over", "50ms",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    file = load(path)
+    assert list(file.variants) == ["semantic", "silence"]
+    made = file.variants["semantic"]
+    pools = made.cluster.pools
+    assert pools["tts"].engine.profile == "shipped:orpheus-3b-h100-vllm"
+    assert pools["llm"].engine.profile == "shipped:llama-3.1-8b-h100-prior"
+    assert (pools["tts"].replicas, pools["llm"].replicas) == (3, 2)
+    # 5 calls/s of so many seconds, 500 of them to a recogniser
+    ears = -(-5 * made.dialogue.seconds() // 500)
+    assert pools["asr"].replicas == ears > 1
+    assert made.cluster.gpus["card"].count == 5 + ears
+    assert made.cluster.gpus["card"].preset == "a100-80gb"
+    assert (made.workload.arrivals.base, made.workload.arrivals.peak) == (2.0, 5.0)
+    assert (made.workload.preset, made.pipeline.endpointing.kind) == ("companion", "semantic")
+    assert (made.slo.start_within, made.slo.no_stall_over) == (0.8, 0.05)
+    assert made.workload.budget.total == 0.8 and made.listener.audible == 0.05
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--llm", "qwen3-tts-1.7b-h100"), "it speaks (it has token_audio_s)"),
+        (("--profile", "llama-3.1-8b-h100-prior"), "its tokens are text"),
+        (("--conversation", "servise"), "did you mean 'service'"),
+        (("--end-of-turn", "soon"), "--end-of-turn soon: expected a duration"),
+        (("--reply", "4s"), "--reply: answers nothing that is asked here (--profile, --llm"),
+        (("--kind", "cal"), "--kind 'cal' is not known; did you mean 'call'?"),
+    ],
+)
+def test_a_wrong_answer_about_a_call_writes_nothing(tmp_path, arguments, says):
+    result = new(tmp_path / "mine.yaml", "--kind", "call", "--yes", *arguments)
+    assert result.exit_code == 2 and says in result.stderr, result.stderr
+    assert result.stderr.count("\n") == 1 and list(tmp_path.iterdir()) == []
+
+
+def test_an_answer_about_calls_is_none_about_utterances(tmp_path):
+    result = new(tmp_path / "mine.yaml", "--yes", "--conversation", "task")
+    assert result.exit_code == 2 and "--conversation: answers nothing" in result.stderr
+
+
+def test_a_call_asks_six_times(tmp_path):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "voicesim", "new", str(tmp_path / "mine.yaml"), "--kind", "call"],
+        stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    os.close(theirs)
+    os.write(ours, b"\nl40s 3 1\ntask\n1/s 1/s\n700ms\n1.5s 80ms\n")
+    _, said = process.communicate(timeout=120)
+    os.close(ours)
+    assert process.returncode == 0, said
+    assert [said.count(f"{n}. ") for n in range(1, 7)] == [1] * 6
+    made = load(tmp_path / "mine.yaml").variants["silence"]
+    assert made.pipeline.endpointing.silence == pytest.approx(0.7)
+    assert made.workload.preset == "task"

@@ -92,8 +92,8 @@ def _levels(title: str, levels: list[HeldOut]) -> list[str]:
     lines = [f"  {title}:"]
     for h in levels:
         lines.append(
-            f"    {h.level:40s} measured {_ms(h.measured_s):>11s}  predicted "
-            f"{_ms(h.predicted_s):>11s}  {h.error:+7.1%}"
+            f"    {h.level:40s} measured {in_ms(h.measured_s):>11s}  predicted "
+            f"{in_ms(h.predicted_s):>11s}  {h.error:+7.1%}"
         )
     return lines
 
@@ -128,12 +128,13 @@ def quantities(profile: Profile) -> list[tuple[str, Quantity]]:
 
 def _row(name: str, q: Quantity) -> str:
     times = name.endswith("_s")
-    show = _ms if times else (lambda v: f"x {v:.3f}")
+    show = in_ms if times else (lambda v: f"x {v:.3f}")
     interval = "" if q.low is None or q.high is None else f"{show(q.low)} to {show(q.high)}"
     return f"  {name:28s} {show(q.value):>12s}  {interval:>27s}  {q.origin}"
 
 
-def _ms(seconds: float) -> str:
+def in_ms(seconds: float) -> str:
+    """A time in milliseconds, a small one in microseconds."""
     if seconds == 0:
         return "0"
     return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.3f} us"

@@ -41,6 +41,9 @@ def calibrate(
     figure: Annotated[
         Path | None, typer.Option(help="Picture of points, curve and residuals (PNG).")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Page about the profile (HTML).")
+    ] = None,
     reply: Annotated[
         str | None,
         typer.Option(metavar="4s|200", help="Mean reply, where aggregates do not say: s, tokens."),
@@ -64,8 +67,9 @@ def calibrate(
 
     about = dict(reply=reply, chunk=chunk, loads=loads)
     asked = Asked(
-        files or [], output, name, seconds_of("--token-audio", token_audio), prior, figure, about
-    )
+        files or [], output, name, seconds_of("--token-audio", token_audio), prior, figure, about,
+        report,
+    )  # fmt: skip
     raise typer.Exit(calibrate_command(asked, as_json, quiet))
 
 
@@ -269,6 +273,10 @@ def validate(
     seeds: Annotated[int, typer.Option(min=1, help="Replays of each run.")] = 5,
     buffer: Annotated[int, typer.Option(min=1, help="Tokens that the player gathers.")] = 4,
     json_file: JsonFile = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder with report.html; default none."),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -280,7 +288,9 @@ def validate(
         prompt=prompt, concurrency=concurrency,
     )  # fmt: skip
     raise typer.Exit(
-        validate_command(profile, trace, sessions, asked, seeds, buffer, json_file, as_json, quiet)
+        validate_command(
+            profile, trace, sessions, asked, seeds, buffer, json_file, out, as_json, quiet
+        )
     )
 
 

@@ -28,6 +28,9 @@ from voicesim.cli.options import (
 @app.command(rich_help_panel="One scenario")
 def new(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Scenario to write (YAML).")],
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help="tts: utterances; call: whole calls.")
+    ] = "tts",
     profile: Annotated[
         str | None,
         typer.Option(
@@ -41,6 +44,24 @@ def new(
         typer.Option(metavar="NAME", help="Card it runs on.", autocompletion=complete.cards),
     ] = None,
     cards: Annotated[str | None, typer.Option(metavar="N", help="How many of them.")] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROFILE",
+            help="Language model of a call.",
+            autocompletion=complete.profiles,
+        ),
+    ] = None,
+    llm_cards: Annotated[
+        str | None, typer.Option(metavar="N", help="Cards of the language model.")
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of a call: service, task or companion.")
+    ] = None,
+    end_of_turn: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION|semantic", help="Of a call: silence that ends a turn."),
+    ] = None,
     calls: Annotated[str | None, typer.Option(metavar="RATE", help="Calls; 45/s.")] = None,
     peak: Annotated[str | None, typer.Option(metavar="RATE", help="Calls at the peak.")] = None,
     reply: Annotated[
@@ -69,9 +90,10 @@ def new(
     given = {
         "profile": profile, "gpu": gpu, "cards": cards, "calls": calls, "peak": peak,
         "reply": reply, "limit": limit, "start-within": start_within,
-        "no-stall-over": no_stall_over,
+        "no-stall-over": no_stall_over, "llm": llm, "llm-cards": llm_cards,
+        "conversation": conversation, "end-of-turn": end_of_turn,
     }  # fmt: skip
-    raise typer.Exit(new_command(file, given, yes, force, schema, as_json, quiet))
+    raise typer.Exit(new_command(file, kind, given, yes, force, schema, as_json, quiet))
 
 
 @app.command(rich_help_panel="One scenario")

@@ -8,24 +8,25 @@ the order in which they happen at one instant.
 
 # --- int header -------------------------------------------------------------------------------
 (
-    H_KIND, H_ENGINES, H_WORKERS, H_CAP, H_SLOTS, H_ROWS, H_DELAY_FRAMES,
+    H_KIND, H_ENGINES, H_WORKERS, H_CAP, H_SLOTS, H_ROWS, H_DELAY_FRAMES, H_TRACE,
     # state
-    H_HEAP, H_OUT_FIRST, H_OUT, H_BATCHES, H_JOBS, H_REJECTED, H_EVENTS,
+    H_HEAP, H_OUT_FIRST, H_OUT, H_BATCHES, H_JOBS, H_REJECTED, H_EVENTS, H_NTRACE,
     # offsets
     O_SEGMENT, O_CALL, O_ENGINE, O_COUNT, O_BATCH, O_HEAP, O_PLACE, O_OUT, O_CHUNK_HIST,
-    O_FINAL_HIST,
+    O_FINAL_HIST, O_TRACE,
     # float offsets
-    OF_SEGMENT, OF_ENGINE, OF_WORKER, OF_TIME,
-) = range(28)  # fmt: skip
-N_INT_HEADER = 28
+    OF_SEGMENT, OF_ENGINE, OF_WORKER, OF_TIME, OF_TRACE,
+) = range(32)  # fmt: skip
+N_INT_HEADER = 32
 
 # --- float header -----------------------------------------------------------------------------
 (
     K_CHUNK, K_RIGHT, K_LONGEST, K_FLOOR, K_PER_ROW, K_PER_AUDIO, K_STEP, K_WARMUP, K_HORIZON,
+    K_TRACE_FROM, K_TRACE_TO,
     # state
     K_AUDIO, K_BACKLOG, K_CHUNK_SUM, K_FINAL_SUM,
-) = range(13)  # fmt: skip
-N_FLOAT_HEADER = 13
+) = range(15)  # fmt: skip
+N_FLOAT_HEADER = 15
 
 # --- segments ---------------------------------------------------------------------------------
 # HAD: chunks or frames that are there (streaming: so far; slots: all of them, once flushed).

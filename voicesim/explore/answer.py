@@ -14,21 +14,30 @@ from voicesim.scenario import Scenario
 from voicesim.study import Outcome, merged
 
 ROWS = (
-    "clean_share", "stalled_share", "refused", "abandoned", "ttfa_p50_s", "ttfa_p95_s",
-    "ttfa_p99_s", "pace_p99", "cost_per_1000_clean_calls",
+    "clean_share", "clean_turn_share", "stalled_share", "refused", "abandoned", "talk.cut_offs",
+    "ttfa_p50_s", "ttfa_p95_s", "ttfa_p99_s", "ledger.endpointing_p95_s", "ledger.asr_p95_s",
+    "ledger.llm_p95_s", "ledger.tts_p95_s", "pace_p99", "cost_per_1000_clean_calls",
 )  # fmt: skip
 TITLES = {
     "clean_share": "CLEAN, of all offered calls",
     "stalled_share": "hear a stall, of the accepted",
     "refused": "refused, of all offered",
     "abandoned": "hung up, of all offered",
+    "clean_turn_share": "CLEAN, of all their turns",
+    "talk.cut_offs": "cut off in a pause, of turns spoken",
+    "ledger.endpointing_p95_s": "waiting for the end of the turn, p95",
+    "ledger.asr_p95_s": "recogniser, p95",
+    "ledger.llm_p95_s": "language model to its first words, p95",
+    "ledger.tts_p95_s": "voice to its first sound, p95",
 }
+PARTS_OF = {"refused": "offered", "abandoned": "offered", "talk.cut_offs": "spoken_turns"}
+"""Counts that are shown as shares, and of what."""
 SERIES = ("offered", "refused", "live", "gap", "stalls")
 
 
 def figures(sides: Sequence[Sequence[Outcome]]) -> list[dict[str, Any]]:
     """A row per figure: title, which way is better (1, -1), and of each side {text, mean, low,
-    high}.  Refused and abandoned are shares of the offered calls."""
+    high}.  What is a count elsewhere (``PARTS_OF``) is a share here."""
     found = []
     for name in ROWS:
         values = [_figure(outcomes, name) for outcomes in sides]
@@ -42,9 +51,9 @@ def figures(sides: Sequence[Sequence[Outcome]]) -> list[dict[str, Any]]:
 def _figure(outcomes: Sequence[Outcome], name: str) -> dict[str, Any]:
     many = [value(outcome.metrics, name) for outcome in outcomes]
     show, bounds = METRICS[name].show, summary.bounds(name)
-    if name in ("refused", "abandoned"):
-        offered = [outcome.metrics["offered"] for outcome in outcomes]
-        pairs = zip(many, offered, strict=True)
+    if name in PARTS_OF:
+        whole = [value(outcome.metrics, PARTS_OF[name]) for outcome in outcomes]
+        pairs = zip(many, whole, strict=True)
         many = [None if x is None or not n else x / n for x, n in pairs]
         show, bounds = words.percent, (0.0, 1.0)
     found = summary.interval(many, *bounds)

@@ -2,7 +2,7 @@
 // Line charts of the moved setting and of the one beside it, as inline SVG.
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDE = 760, HIGH = 128, LEFT = 46, RIGHT = 8, TOP = 8, BOTTOM = 20;
+const WIDEST = 760, NARROWEST = 300, HIGH = 128, LEFT = 46, RIGHT = 8, TOP = 8, BOTTOM = 20;
 
 function svg(name, attributes, text) {
   const node = document.createElementNS(SVG, name);
@@ -21,8 +21,15 @@ function label(value) {
   return Math.abs(value) >= 1000 ? value.toLocaleString("en-GB") : String(+value.toPrecision(3));
 }
 
+// Drawn as wide as there is room, so that the text stays as large on a narrow screen.
+function room() {
+  const free = document.getElementById("charts").clientWidth || WIDEST;
+  return Math.max(NARROWEST, Math.min(WIDEST, free));
+}
+
 // sides: arrays of numbers or null, one a bin.  most: what is above is drawn at the upper edge.
 function chart(title, minutes, sides, names, options = {}) {
+  const WIDE = room();
   const all = sides.flat().filter(y => y !== null);
   let top = Math.max(...all, options.limit ? options.limit * 1.25 : 0, options.least || 1e-9);
   if (options.most) top = Math.min(top, options.most);
@@ -36,7 +43,7 @@ function chart(title, minutes, sides, names, options = {}) {
     image.append(svg("line", {class: "axis", x1: LEFT, x2: WIDE - RIGHT, y1: y(v), y2: y(v)}));
     image.append(svg("text", {x: LEFT - 6, y: y(v) + 4, "text-anchor": "end"}, label(v)));
   }
-  const every = nice(end / 8);
+  const every = nice(end / (WIDE > 500 ? 8 : 4));
   for (let t = 0; t <= end * 1.0001; t += every) {
     const anchor = t > end - every / 3 ? "end" : t ? "middle" : "start";
     const unit = t + every > end * 1.0001 ? " min" : "";

@@ -10,7 +10,9 @@ from voicesim.explore.player import Player, Side
 from voicesim.explore.reduced import share_of, short
 from voicesim.explore.sliders import CALLERS, Slider, overrides, sliders_of
 from voicesim.explore.source import Source
-from voicesim.report import words
+from voicesim.metrics import dialogue_context
+from voicesim.metrics.dialogue_terms import terms
+from voicesim.report import dialogue_words, words
 from voicesim.scenario import Scenario, ScenarioErrors
 
 SEVERAL = 5
@@ -26,16 +28,12 @@ class Wrong(ValueError):
 class Explorer:
     """length: simulated seconds that a move plays; None: what gives an answer at once.
 
-    Raises ExperimentError for one that is no time, and for a dialogue.
+    Raises ExperimentError for one that is no time.
     """
 
     def __init__(self, source: Source, length: float | None = None):
         if length is not None and length <= 0:
             raise ExperimentError("--length: must be more than 0")
-        for name, scenario in source.variants.items():
-            if scenario.dialogue is not None:
-                text = f"workload.kind of {name} is dialogue; explore has sliders for tts only"
-                raise ExperimentError(f"{source.path}: {text}")
         self.source = source
         self.sliders = {name: sliders_of(s) for name, s in source.variants.items()}
         self._share = share_of(source.variants.values(), length)
@@ -46,7 +44,7 @@ class Explorer:
         name = self.source.file.baseline
         seconds = min(5.0, self.shorts[name].length)
         cut = {"horizon": seconds, "warmup": 0, "drain": 1}
-        arrivals: Any = self.source.variants[name].tts.arrivals
+        arrivals: Any = self.source.variants[name].workload.arrivals
         if getattr(arrivals, "stagger", 0) >= seconds:
             cut["workload.arrivals.stagger"] = 0
         if arrivals.kind == "burst":
@@ -68,8 +66,8 @@ class Explorer:
         return {
             "title": first.title or self.source.path.name,
             "file": self.source.path.name,
-            "clean": f"started within {words.duration(first.slo.start_within)}, no stall over "
-            f"{words.duration(first.slo.no_stall_over)}",
+            "clean": _clean(first),
+            "live": "Live streams" if first.dialogue is None else "Calls on the line",
             "variant": variant,
             "beside": self.source.file.baseline if variant != names[0] else other,
             "several": SEVERAL,
@@ -160,6 +158,15 @@ class Explorer:
             above = f"variants.{self.source.name_of(variant)}."
             raise Wrong(f"{first.key.removeprefix(above)}: {first.message}") from None
         return Side((variant, *sorted(moves.items()), bool(cut)), variant, scenario)
+
+
+def _clean(scenario: Scenario) -> str:
+    """What is CLEAN."""
+    if scenario.dialogue is not None:
+        rule = dialogue_words.clean_rule(dialogue_context.context(terms(scenario)))
+        return f"{rule}, in every turn"
+    within, over = scenario.slo.start_within, scenario.slo.no_stall_over
+    return f"started within {words.duration(within)}, no stall over {words.duration(over)}"
 
 
 def _slider(slider: Slider) -> dict[str, Any]:

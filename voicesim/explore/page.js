@@ -165,7 +165,7 @@ function drawCharts({names, series}) {
   const draw = (title, name, options) => chart(title, series.minutes, of(name), names, options);
   $("charts").replaceChildren(
     draw("Calls per second", "offered"),
-    draw("Live streams", "live"),
+    draw(state.live, "live"),
     draw(`Audible stalls in ${bin}`, "stalls", {least: 3}),
     draw("p99 chunk gap / audio before it; beyond 1 the listener's buffer drains", "gap", {limit: 1, most: 4}),
   );

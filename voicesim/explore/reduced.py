@@ -12,17 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from voicesim.explore.effort import call, effort
 from voicesim.report.words import duration
 from voicesim.scenario import Scenario
 from voicesim.scenario.arrivals import Surge
 
-AUDIO = 700_000.0
-"""Seconds of speech that the callers of a short play are expected to ask for, of several pools
-twice as many: what is played in about half a second (``benchmarks/explore.py``)."""
 SHORTEST = 60.0
 """No short play is shorter (s): a few calls must fit in."""
-TOKEN = 0.08
-"""Seconds of speech of a decode step, where only the profile knows them."""
 SETTLING = 30.0
 """Least warm-up (s) of a stretch that begins in the middle: it starts with nobody on the line."""
 
@@ -37,36 +33,16 @@ class Short:
     overrides: dict[str, Any] = field(default_factory=dict)
 
 
-def speech(scenario: Scenario) -> float:
-    """Seconds of speech expected of a whole run."""
-    load: Any = scenario.tts
-    arrivals, each = load.arrivals, _utterance(scenario)
-    calls = arrivals.expected(scenario.horizon)
-    if arrivals.kind == "closed":
-        return float(calls * scenario.horizon * each / (each + load.think.mean()))
-    alone = arrivals.kind == "trace" and arrivals.by_utterance
-    return float(calls * each * (1 if alone else load.utterances_per_session.mean()))
-
-
-def _utterance(scenario: Scenario) -> float:
-    """Mean seconds of an utterance; 5 where only a trace knows them."""
-    said = scenario.tts.utterance
-    if said.audio is not None:
-        return said.audio.mean()
-    return 5.0 if said.tokens is None else said.tokens.mean() * TOKEN
-
-
 def share_of(scenarios: Iterable[Scenario], length: float | None = None) -> float:
     """Share of its time that every variant is played for, the same for all of them.
 
-    length: simulated seconds asked for; None: what ``AUDIO`` allows the heaviest variant.
+    length: simulated seconds asked for; None: what ``effort`` allows the heaviest variant.
     """
     every = list(scenarios)
     longest = max(s.horizon for s in every)
     if length is not None:
         return min(1.0, length / longest)
-    budget = AUDIO * min(max(len(s.cluster.pools) for s in every), 2)
-    share = min(1.0, budget / max(max(map(speech, every)), 1.0))
+    share = 1.0 / max(1.0, *map(effort, every))
     seconds = share * longest
     if share < 1.0 and seconds > SHORTEST:
         step = 60.0 if seconds > 600.0 else 10.0
@@ -76,7 +52,7 @@ def share_of(scenarios: Iterable[Scenario], length: float | None = None) -> floa
 
 def short(scenario: Scenario, share: float) -> Short:
     """A variant, as written, played for a share of its time."""
-    arrivals: Any = scenario.tts.arrivals
+    arrivals: Any = scenario.workload.arrivals
     whole, length = scenario.horizon, _decent(share * scenario.horizon)
     if arrivals.kind == "closed":
         length = max(length, min(whole, 3 * arrivals.stagger))
@@ -86,7 +62,7 @@ def short(scenario: Scenario, share: float) -> Short:
         return _squeezed(scenario, length)
     start = _busiest(scenario, length) if arrivals.kind in ("diurnal", "trace") else 0.0
     warmup = max(scenario.warmup, SETTLING) if start else scenario.warmup
-    overrides = {"horizon": length, "warmup": min(warmup, length / 4)}
+    overrides = {"horizon": length, "warmup": min(warmup, _most_warmup(scenario, length))}
     where = "the first"
     if arrivals.kind == "trace" and start:
         overrides["workload.arrivals.after"] = arrivals.after + start * arrivals.speed
@@ -102,12 +78,16 @@ def short(scenario: Scenario, share: float) -> Short:
     return Short(length, says, overrides)
 
 
+def _most_warmup(scenario: Scenario, length: float) -> float:
+    """A quarter of a play; of whole calls, which last minutes, half of it."""
+    return length / (4 if scenario.dialogue is None else 2)
+
+
 def _squeezed(scenario: Scenario, length: float) -> Short:
     share = length / scenario.horizon
-    load, arrivals = scenario.tts, scenario.tts.arrivals
+    arrivals = scenario.workload.arrivals
     assert isinstance(arrivals, Surge)
-    call = load.utterances_per_session.mean() * (_utterance(scenario) + load.think.mean())
-    if arrivals.rise * share < 2 * call <= arrivals.rise:
+    if arrivals.rise * share < 2 * call(scenario) <= arrivals.rise:
         return _plateau(scenario, length)
     overrides = {"horizon": length, "warmup": _decent(scenario.warmup * share)}
     for part in ("at", "rise", "hold", "fall"):
@@ -122,7 +102,7 @@ def _squeezed(scenario: Scenario, length: float) -> Short:
 def _plateau(scenario: Scenario, length: float) -> Short:
     """The height of a surge, a quarter of the time before it as warm-up; as many calls as the
     length has on average."""
-    arrivals = scenario.tts.arrivals
+    arrivals = scenario.workload.arrivals
     assert isinstance(arrivals, Surge)
     calls = arrivals.expected(scenario.horizon) / scenario.horizon
     length = _decent(max(round(length * calls / arrivals.peak, -1), SHORTEST))
@@ -142,7 +122,7 @@ def _busiest(scenario: Scenario, length: float) -> float:
 
     A surge on a day is not begun in its middle: the file cannot say that.
     """
-    arrivals: Any = scenario.tts.arrivals
+    arrivals: Any = scenario.workload.arrivals
     last = scenario.horizon - length
     if arrivals.kind == "diurnal" and arrivals.surge:
         last = min(last, arrivals.surge.at)

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from voicesim.scenario import Scenario
+from voicesim.scenario.asr import AsrPool
 from voicesim.scenario.cluster import Cluster, Pool
 
 CALLERS = "callers"
@@ -82,14 +83,15 @@ def sliders_of(scenario: Scenario) -> dict[str, Slider]:
     found = [
         *_arrivals(scenario),
         *_admission(scenario),
-        *(s for n, p in scenario.cluster.of("tts").items() for s in _pool(n, p, scenario.cluster)),
+        *(s for n, p in scenario.cluster.pools.items() for s in _pool(n, p, scenario.cluster)),
+        *_endpointing(scenario),
         *_player(scenario),
     ]
     return {slider.key: slider for slider in found if slider.low < slider.high}
 
 
 def _arrivals(scenario: Scenario) -> Iterator[Slider]:
-    arrivals: Any = scenario.tts.arrivals
+    arrivals: Any = scenario.workload.arrivals
     at = "workload.arrivals."
     if arrivals.kind == "surge":
         yield _rate(at + "peak", "Surge, calls on the plateau", arrivals.peak, arrivals.base)
@@ -112,6 +114,11 @@ def _arrivals(scenario: Scenario) -> Iterator[Slider]:
 def _admission(scenario: Scenario) -> Iterator[Slider]:
     admission: Any = scenario.policies.admission
     at, group = "policies.admission.", "admission"
+    if scenario.dialogue is not None:
+        if admission.kind == "cap":  # of a dialogue: calls at once in the whole cluster
+            label = "Cap, calls at once"
+            yield _whole(at + "streams", label, group, admission.streams, 4, 1_000_000)
+        return
     if admission.kind in ("cap", "cap_queue"):
         seqs = min(pool.engine.max_num_seqs for pool in scenario.cluster.of("tts").values())
         label = "Cap, live streams per replica"
@@ -122,18 +129,42 @@ def _admission(scenario: Scenario) -> Iterator[Slider]:
         yield _time(at + "lead", "Slack, lead of every stream", group, admission.lead, 0.25)
 
 
-def _pool(name: str, pool: Pool, cluster: Cluster) -> Iterator[Slider]:
+def _pool(name: str, pool: Pool | AsrPool, cluster: Cluster) -> Iterator[Slider]:
     at, group = f"cluster.pools.{name}.", f"pool {name}"
     per = pool.cards // pool.replicas
-    label = f"Replicas ({pool.on}{' and its codec card' if per > 1 else ''})"
+    more = " and its codec card" if isinstance(pool, Pool) else f", {per} each"
+    label = f"Replicas ({pool.on}{more if per > 1 else ''})"
     if cluster.share_of(name) is None:  # replicas on shared cards come with their neighbours
         number = pool.replicas
         yield _whole(at + "replicas", label, group, number, 2, 10_000, card=pool.on, per=per)
+    if isinstance(pool, AsrPool):
+        if pool.asr.kind == "slots":
+            label = "Slots, calls at once per replica"
+            yield _whole(at + "asr.slots", label, group, pool.asr.slots, 4, 65_536)
+        return
+    if pool.role == "llm":
+        return
     if pool.codec is not None or "chunk" in pool.model_fields_set:
         first = pool.chunks.first
         high = max(pool.chunks.steady, 2 * first)
         at += "codec.chunk.first" if pool.codec is not None else "chunk.first"
         yield Slider(at, "First chunk, frames", group, first, 1, high, 1, whole=True)
+
+
+def _endpointing(scenario: Scenario) -> Iterator[Slider]:
+    """How long silence must last; of two bounds neither passes where the file has the other."""
+    if scenario.dialogue is None:
+        return
+    ends: Any = scenario.pipeline.endpointing
+    at, group = "pipeline.endpointing.", "end of turn"
+    if ends.kind == "fixed":
+        yield _time(at + "silence", "Silence that ends a turn", group, ends.silence)
+        return
+    sure, unsure = ("waited for at least", "waited for at most")
+    if ends.kind == "semantic":
+        sure, unsure = "where the turn seems over", "where it does not"
+    yield _time(at + "min", f"Silence {sure}", group, ends.min, most=ends.max)
+    yield _time(at + "max", f"Silence {unsure}", group, ends.max, least=ends.min)
 
 
 def _player(scenario: Scenario) -> Iterator[Slider]:
@@ -166,10 +197,11 @@ def _rate(key: str, label: str, value: float, least: float = 0.0) -> Slider:
 
 
 def _time(
-    key: str, label: str, group: str, seconds: float, usual: float = 0.0, most: float = math.inf
-) -> Slider:
+    key: str, label: str, group: str, seconds: float, usual: float = 0.0, most: float = math.inf,
+    least: float = 0.0,
+) -> Slider:  # fmt: skip
     """From 0 (where ``usual`` is what one would try) or a quarter to twice the time, in ms."""
-    low = 0.0 if usual else seconds / 4
+    low = 0.0 if usual else max(seconds / 4, least)
     high = min(max(2 * seconds, usual), most)
     return _real(key, label, group, 1000 * seconds, 1000 * low, 1000 * high, "ms")
 

@@ -1,7 +1,8 @@
 """The files of a measurement, written as requests end, under their name when the command ends.
 
 chunks.csv (audio) or tokens.csv (tokens, the arrival trace that ``voicesim calibrate`` and
-``voicesim validate`` read), sessions.csv (a row per request) and manifest.json.  A folder that
+``voicesim validate`` read), sessions.csv (a row per request) and manifest.json; whoever shows it
+adds report.html.  A folder that
 holds anything is never replaced.
 """
 
@@ -30,7 +31,8 @@ class Recorder:
             raise FolderError(f"--out {target}: is there already; a measurement is never replaced")
         self.tokens, self.budget = tokens, budget
         self.rows_name = "tokens.csv" if tokens else "chunks.csv"
-        self.folder = RunFolder(target, ("manifest.json", self.rows_name, "sessions.csv"), ())
+        files = ("manifest.json", self.rows_name, "sessions.csv", "report.html")
+        self.folder = RunFolder(target, files, ())
         self.streams = 0
         more = [] if budget is None else ["token_budget"]
         self._rows, self._rows_file = self._open(

@@ -1,11 +1,14 @@
 """What the page of a run of dialogues shows beside its tables (see voicesim.metrics.exhibits)."""
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from voicesim.engine import layout as at
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import PoolSpec
 from voicesim.metrics.dialogue import Tables
+from voicesim.metrics.dialogue_shown import TalkShown, two_talks
 from voicesim.metrics.exhibits import Exhibit, counted
 from voicesim.session.play import DialogueRun
 
@@ -13,15 +16,24 @@ WHOLE = ""
 """Name of the exhibit that is about the turns, not about a pool."""
 
 
+@dataclass
+class OfTurns(Exhibit):
+    """The exhibit of the turns.  talks: the worst and the median call; empty where no chunks were
+    kept."""
+
+    talks: list[TalkShown] = field(default_factory=list)
+
+
 def exhibits_of(run: DialogueRun, tables: Tables) -> list[Exhibit]:
     """One of the turns (waits of those spoken, stalls of those measured), one of each pool of
-    engines.  No call is kept chunk by chunk."""
+    engines."""
     turns = tables.counted.turns
     spoken = turns[turns["spoken_s"].notna()]
     measured = spoken[spoken["measured"]]
     waits, stalls = (t.dropna() for t in (spoken["waited_s"], measured["stall_largest_s"]))
     none = np.zeros(0, np.int64)
-    found = [Exhibit(WHOLE, counted(waits), counted(stalls), none, 0, 0.0)]
+    heard = counted(waits), counted(stalls)
+    found: list[Exhibit] = [OfTurns(WHOLE, *heard, none, 0, 0.0, talks=two_talks(tables))]
     tape, cluster, number = run.tape, run.scenario.cluster, 0
     for role, prompt, tokens in (
         ("llm", tape.prompt, tape.reply),

@@ -4,6 +4,11 @@ The format: "Trace Event Format", https://docs.google.com/document/d/1CvAClvFfyA
 (JSON object form).  A process is a replica (or the callers of a run of dialogues), a thread a
 track: its decode steps with the prompts in them, a codec worker, its listeners.  Times are in
 microseconds from the start of the run.
+
+Two rules of viewers: spans of a track nest (Perfetto, docs/getting-started/other-formats.md), and
+a track's number is best its own in the whole file (its importer looks a thread's name up by that
+number alone).  Perfetto reads times as whole nanoseconds, cut off: a span therefore ends one
+before the next begins.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,18 +20,23 @@ from voicesim.engine import blame as b
 from voicesim.engine import trace as of
 from voicesim.engine.record import RunRecord
 from voicesim.metrics.stalls import detail
-from voicesim.session import record as rec
-from voicesim.session.play import DialogueRun
 from voicesim.simulation import Run
 
 Event = dict[str, Any]
 STEPS, LISTENERS, WORKER = 1, 2, 10
-"""Numbers of the tracks of a replica; worker k of its codec is WORKER + k."""
+"""Tracks of a replica; worker k of its codec is WORKER + k."""
+TRACKS = 20_000
+"""Most tracks of a process: its tracks are numbered from its own number times this on."""
 
 
 def us(seconds: float) -> float:
     """Microseconds, to the nanosecond."""
     return round(float(seconds) * 1e6, 3)
+
+
+def tid_of(pid: int, number: int) -> int:
+    """A number that no track of another process has."""
+    return pid * TRACKS + number
 
 
 def of_pools(runs: Sequence[Run]) -> list[Event]:
@@ -44,25 +54,6 @@ def of_pools(runs: Sequence[Run]) -> list[Event]:
     return in_order(events)
 
 
-def of_dialogue(run: DialogueRun) -> list[Event]:
-    """Events of all pools of a run of dialogues, and its turns."""
-    cluster, window = run.scenario.cluster, run.spec.trace
-    names = [name for role in ("llm", "tts", "omni") for name in cluster.of(role)]
-    events: list[Event] = [
-        named("process_name", 1, 0, "calls"),
-        named("thread_name", 1, 1, "turns"),
-    ]
-    events += turns(run)
-    for i, f in stalls_of(run.record.stall_i, run.record.stall_f, window):
-        events.append(stall(i, f, 1, f"answer {i[b.L_WHO]}"))
-    first = 2
-    for name, spec, record in zip(names, run.spec.pools, run.record.pools, strict=True):
-        workers = spec.codec.workers if spec.codec else 0
-        events += of_pool(record, name, first, spec.engines, workers)
-        first += spec.engines
-    return in_order(events)
-
-
 def in_order(events: list[Event]) -> list[Event]:
     """By time; what begins at once, the longer first, so that spans nest; names before all."""
     return sorted(events, key=lambda e: (e["ph"] != "M", e.get("ts", 0.0), -e.get("dur", 0.0)))
@@ -73,7 +64,7 @@ def of_pool(record: RunRecord, pool: str, first: int, engines: int, workers: int
     events: list[Event] = []
     for g in range(engines):
         events += [
-            named("process_name", first + g, 0, f"{pool} {g}"),
+            named("process_name", first + g, STEPS, f"{pool} {g}"),
             named("thread_name", first + g, STEPS, "decode steps"),
             named("thread_name", first + g, LISTENERS, "listeners"),
             *(
@@ -97,7 +88,7 @@ def made_of(i: list[int], f: list[float], first: int) -> Iterator[Event]:
         }  # fmt: skip
         yield span(f"step, batch {i[of.T_A]}", "step", pid, STEPS, start, length, args)
         yield {
-            "name": "load", "ph": "C", "ts": us(start), "pid": pid, "tid": STEPS,
+            "name": "load", "ph": "C", "ts": us(start), "pid": pid, "tid": tid_of(pid, STEPS),
             "args": {"batch": i[of.T_A], "prefill_tokens": i[of.T_C]},
         }  # fmt: skip
     elif kind == of.PREFILL:
@@ -137,50 +128,32 @@ def stall(i: list[int], f: list[float], pid: int, whose: str) -> Event:
     return instant(f"stall: {args['cause']}", "stall", pid, LISTENERS, f[b.L_BEGAN], args)
 
 
-PHASES = (
-    ("speaks", rec.A_SPEAK, rec.A_SPOKEN), ("decides", rec.A_SPOKEN, rec.A_DECIDED),
-    ("transcribes", rec.A_DECIDED, rec.A_TEXT), ("thinks", rec.A_TEXT, rec.A_FIRST_UNIT),
-    ("synthesises", rec.A_FIRST_UNIT, rec.A_START), ("answers", rec.A_START, rec.A_PLAY_END),
-)  # fmt: skip
-
-
-def turns(run: DialogueRun) -> Iterator[Event]:
-    """The phases of the turns that meet the window, as pairs of async events, one id a turn."""
-    assert run.spec.trace is not None
-    begins, ends = run.spec.trace
-    for r, row in enumerate(run.record.answer_f.tolist()):
-        for name, a, z in PHASES:
-            start, end = row[a], row[z]
-            if start < 0.0 or end < start or end < begins or start > ends:
-                continue
-            same = {"name": name, "cat": "turn", "id": str(r), "pid": 1, "tid": 1}
-            yield {**same, "ph": "b", "ts": us(start), "args": {"answer": r}}
-            yield {**same, "ph": "e", "ts": us(end)}
-
-
 def span(
     name: str, cat: str, pid: int, tid: int, start: float, length: float, args: Event
 ) -> Event:
+    """A complete event.  A nanosecond short, so that it ends before what follows it begins."""
     ts = us(start)
+    dur = max(round(us(start + length) - ts - 0.001, 3), 0.0)
     return {
-        "name": name, "cat": cat, "ph": "X", "ts": ts, "dur": round(us(start + length) - ts, 3),
-        "pid": pid, "tid": tid, "args": args,
+        "name": name, "cat": cat, "ph": "X", "ts": ts, "dur": dur,
+        "pid": pid, "tid": tid_of(pid, tid), "args": args,
     }  # fmt: skip
 
 
 def instant(name: str, cat: str, pid: int, tid: int, t: float, args: Event) -> Event:
     return {
-        "name": name, "cat": cat, "ph": "i", "ts": us(t), "s": "t", "pid": pid, "tid": tid,
-        "args": args,
+        "name": name, "cat": cat, "ph": "i", "ts": us(t), "s": "t", "pid": pid,
+        "tid": tid_of(pid, tid), "args": args,
     }  # fmt: skip
 
 
 def named(what: str, pid: int, tid: int, name: str) -> Event:
     """Metadata: the name of a process or a track."""
-    return {"name": what, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
+    number = tid_of(pid, tid)
+    return {"name": what, "ph": "M", "pid": pid, "tid": number, "args": {"name": name}}
 
 
-def cut_at(records: Sequence[RunRecord]) -> float | None:
-    """When the log of a pool was full (s); None: none was."""
-    full = [r.trace_f[-1, of.T_END] for r in records if len(r.trace_f) >= of.MOST_EVENTS]
+def cut_at(logs: Sequence[tuple[np.ndarray, int]]) -> float | None:
+    """When the first log was full (s); None: none was.  logs: times and the most rows of each."""
+    full = [times[-1, of.T_END] for times, most in logs if len(times) >= most]
     return float(min(full)) if full else None

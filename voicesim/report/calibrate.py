@@ -51,6 +51,7 @@ class Asked:
     prior: str | None
     figure: Path | None
     about: Mapping[str, str | None]
+    report: Path | None = None
 
 
 def calibrate_command(asked: Asked, as_json: bool, quiet: bool) -> int:
@@ -77,7 +78,7 @@ def calibrate_command(asked: Asked, as_json: bool, quiet: bool) -> int:
         }
         hand_over(lambda console: print(text), lambda: data, "", None, as_json, quiet)
         return DONE
-    wrote = f"wrote {asked.output}" + ("" if asked.figure is None else f" and {asked.figure}")
+    wrote = "wrote " + ", ".join(str(p) for p in (asked.output, asked.figure, asked.report) if p)
     hand_over(
         lambda console: print(describe(found)), lambda: as_data(found, asked.output), wrote,
         asked.output, as_json, quiet,
@@ -104,8 +105,8 @@ def _talks(asked: Asked) -> list[Measured] | None:
     if len(asked.files) == 1 and is_ladder(asked.files[0]):
         return None
     talks = only_dialogues(asked.files)
-    options = (asked.name, asked.token_audio_s, asked.prior, asked.figure)
-    if talks is not None and (options != (None,) * 4 or any(asked.about.values())):
+    options = (asked.name, asked.token_audio_s, asked.prior, asked.figure, asked.report)
+    if talks is not None and (options != (None,) * 5 or any(asked.about.values())):
         raise ValueError("conversations hold no step times: give no option of a profile")
     return talks
 
@@ -117,8 +118,18 @@ def _written(asked: Asked, say: Say) -> Profile:
     fit_of = (asked.name, asked.token_audio_s, asked.prior, asked.figure)
     if not asked.files:
         _refuse(asked.about, NEEDS)
-        return write_roofline(asked.output, *fit_of)
-    return calibrated(asked.files, asked.output, *fit_of, asked.about, say).profile
+        check_targets([], asked.output, asked.report)
+        profile = write_roofline(asked.output, *fit_of)
+        if asked.report is not None:
+            _page(asked.report, profile, [], None)
+        return profile
+    return calibrated(asked.files, asked.output, *fit_of, asked.about, say, asked.report).profile
+
+
+def _page(path: Path, profile: Profile, files: Sequence[Path], picture: bytes | None) -> None:
+    from voicesim.report.calibrate_page import write_page
+
+    write_page(path, profile, files, picture)
 
 
 def calibrated(
@@ -130,10 +141,13 @@ def calibrated(
     figure: Path | None = None,
     about: Mapping[str, str | None] | None = None,
     say: Say = None,
+    report: Path | None = None,
 ) -> Fitted:
-    """Read, fit, and write ``output`` and the PNG ``figure`` where they are given."""
+    """Read, fit, and write ``output``, the PNG ``figure`` and the page ``report`` where they are
+    given."""
     files, about = list(files), about or {}
     check_targets(files, output, figure)
+    check_targets(files, output, report)
     if len(files) == 1 and is_ladder(files[0]):
         if (name, token_audio_s, prior) != (None, None, None) or any(about.values()):
             raise ValueError("a ladder states its own settings: give --output and --figure only")
@@ -142,10 +156,14 @@ def calibrated(
         name = name or (files[0].name.split(".")[0] if output is None else output.stem)
         known = None if prior is None else read_prior(prior)
         found = _of_files(files, name, token_audio_s, known, about, say)
-    if figure is not None:
+    if figure is not None or report is not None:
         from voicesim.report.png import png
 
-        write_atomically(figure, png(found.draw(), DPI))
+        picture = png(found.draw(), DPI)
+        if figure is not None:
+            write_atomically(figure, picture)
+        if report is not None:
+            _page(report, found.profile, files, picture)
     if output is not None:
         write_atomically(output, dump_profile(found.profile).encode())
     return found

@@ -55,6 +55,9 @@ def measure_command(
         kept = recorder.streams > 0
         told = manifest(plan, found, began) if kept else {}
         if kept:
+            from voicesim.report.measure_page import write_page
+
+            write_page(recorder.folder.path, found.runs, plan.tokens, told)
             recorder.publish(told)
     except OSError as problem:
         recorder.discard()
@@ -70,7 +73,7 @@ def measure_command(
         recorder.discard()
     else:
         raw = plan.target.protocol == SPEECH and plan.gather
-        names = f"manifest.json, {recorder.rows_name}, sessions.csv"
+        names = f"report.html, manifest.json, {recorder.rows_name}, sessions.csv"
         wrote = f"wrote {target}/ ({names}): {recorder.streams} requests"
         if raw:
             wrote = (

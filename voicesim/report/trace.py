@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from voicesim.engine.trace import MOST_EVENTS, MOST_OF_ASR
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.metrics import trace
+from voicesim.metrics.dialogue_trace import of_dialogue
 from voicesim.metrics.stalls import clock
 from voicesim.scenario import Scenario, ScenarioFile
 from voicesim.scenario.units import stated_duration
@@ -100,9 +102,12 @@ def _events(
     between = (window.start, window.end)
     if scenario.dialogue is not None:
         run = simulate_dialogue(scenario, window.replication, engine, trace=between)
-        return trace.of_dialogue(run), trace.cut_at(run.record.pools)
+        logs = [(pool.trace_f, MOST_EVENTS) for pool in run.record.pools]
+        if run.record.asr:
+            logs.append((run.record.asr["trace_f"], MOST_OF_ASR))
+        return of_dialogue(run), trace.cut_at(logs)
     runs = [simulate(part, window.replication, engine, trace=between) for part in scenario.apart()]
-    return trace.of_pools(runs), trace.cut_at([run.record for run in runs])
+    return trace.of_pools(runs), trace.cut_at([(run.record.trace_f, MOST_EVENTS) for run in runs])
 
 
 def _write(

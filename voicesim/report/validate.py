@@ -24,7 +24,11 @@ from voicesim.report import words
 from voicesim.report.ladder import usual_prompt, whole_numbers
 from voicesim.report.studies import DONE, attempt, hand_over
 from voicesim.report.validate_sheets import REPLIES, TOKENS, Brief, Sheet, Shown, of_replies
+from voicesim.runfolder import RunFolder
 from voicesim.scenario.units import duration
+
+FILES = ("validate.json", "validate.png", "report.html")
+DPI = 120
 
 
 def validate_command(
@@ -35,10 +39,13 @@ def validate_command(
     seeds: int,
     buffer: int,
     json_file: Path | None,
+    out: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> int:
     """Replay, print, write; returns the exit code (0, 2 for bad input, 130 when interrupted).
+
+    out: a folder with a page; None: none is written.
 
     asked: chunk, codec_cap, codec_window, left_context, prompt, concurrency as on the command line.
     """
@@ -49,11 +56,24 @@ def validate_command(
             raise ExperimentError(f"--json-file {json_file}: is read too; give it another name")
         profile = load_profile(profile_file(profile_path))
         given = read_given(asked)
-        with Progress(quiet) as progress:
-            found, sheet = replayed(profile, trace, sessions, given, seeds, buffer, progress.show)
-        data = as_data(profile, found, trace.name, seeds, buffer, list(sheet.shown), sheet.notes)
-        if json_file is not None:
-            write_json(json_file, data)
+        folder = None if out is None else RunFolder(out, FILES, ())
+        try:
+            with Progress(quiet) as progress:
+                found, sheet = replayed(
+                    profile, trace, sessions, given, seeds, buffer, progress.show
+                )
+            names = list(sheet.shown)
+            data = as_data(profile, found, trace.name, seeds, buffer, names, sheet.notes)
+            if folder is not None:
+                write_folder(folder.path, profile, found, sheet, data)
+            if json_file is not None:
+                write_json(json_file, data)
+        except BaseException:
+            if folder is not None:
+                folder.discard()
+            raise
+        if folder is not None:
+            folder.publish()
         return profile, found, sheet, data
 
     answer = attempt(work)
@@ -64,9 +84,56 @@ def validate_command(
         lambda console: print_validation(
             profile, settings, trace.name, seeds, buffer, console, sheet
         ),
-        lambda: data, "" if json_file is None else f"wrote {json_file}", json_file, as_json, quiet,
+        lambda: data, _wrote(json_file, out), out or json_file, as_json, quiet,
     )  # fmt: skip
     return DONE
+
+
+def _wrote(json_file: Path | None, out: Path | None) -> str:
+    lines = [] if json_file is None else [f"wrote {json_file}"]
+    return "\n".join(lines + ([] if out is None else [f"wrote {out}/ ({', '.join(FILES)})"]))
+
+
+def write_folder(
+    folder: Path, profile: Profile, settings: Sequence[Setting], sheet: Sheet,
+    data: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """The validation as JSON, as a picture and as a page."""
+    from voicesim.report.html.study import write_study
+    from voicesim.report.png import png
+    from voicesim.report.validate_figure import draw
+
+    write_json(folder / FILES[0], data)
+    picture = png(draw(settings, sheet.shown), DPI)
+    (folder / FILES[1]).write_bytes(picture)
+    seeds, buffer = data["seeds"], data["buffer_tokens"]
+
+    def show(console: Console) -> None:
+        print_validation(profile, settings, data["trace"], seeds, buffer, console, sheet)
+
+    alt = "How far each predicted metric is from the measured one"
+    write_study(folder, data, verdict(profile, settings, sheet), show, {alt: picture})
+
+
+def verdict(profile: Profile, settings: Sequence[Setting], sheet: Sheet) -> list[str]:
+    """How far the predictions are from what was measured, in two sentences."""
+    errors = {
+        name: [e for s in settings if (e := compared(s, name)["error"]) is not None]
+        for _, name, _, _ in sheet.brief
+    }
+    found = {name: of for name, of in errors.items() if of}
+    if not found:
+        return [f"Nothing that {profile.name} predicts was measured here"]
+    name, of = next(iter(found.items()))
+    title = sheet.shown[name][0]
+    mean = sum(of) / len(of)
+    many = f" on average over {len(of)} settings" if len(of) > 1 else ""
+    way = f"{abs(mean):.1%} too {'high' if mean > 0 else 'low'}"
+    way = "as measured, to a tenth of a percent" if abs(mean) < 0.0005 else way
+    first = f"{profile.name} predicts {title} {way}{many}"
+    worst = max(((n, e) for n, every in found.items() for e in every), key=lambda e: abs(e[1]))
+    largest = f"The largest error of the headline figures is {worst[1]:+.1%}"
+    return [first, f"{largest}, in {sheet.shown[worst[0]][0]}"]
 
 
 def read_given(asked: Mapping[str, Any]) -> Given:

@@ -16,6 +16,8 @@ from voicesim.scenario.editor import modeline
 from voicesim.scenario.keys import found, scenario_keys
 from voicesim.scenario.sources import source_of
 
+FIRST = "qwen3-tts-1.7b-h100"
+"""What is served unless told otherwise: the profile measured at the most streams of a card."""
 YOURS, DEFAULT = "your answer", "the default of voicesim new"
 USUAL = "the usual value"
 ASSUMED = "an assumption"
@@ -47,28 +49,33 @@ class Answers:
 
 def written(a: Answers, schema: str | None) -> str:
     """The scenario as YAML; schema: the file of its JSON Schema, for editors."""
-    out = _Lines([] if schema is None else [modeline(f"./{schema}")])
-    out.plain(
-        f"# {a.profile.profile.name} on {a.cards} x {a.gpu}: written by voicesim new.",
-        "#",
-        "#   voicesim run THIS_FILE          what listeners hear, and what it costs",
-        "#   voicesim explain KEY            what a key means, its unit, its default",
-        "#   voicesim check THIS_FILE        everything that is wrong, after a change",
-        "",
-    )
-    out.line("title", f"{a.profile.profile.name} on {a.cards} x {a.gpu}", USUAL)
-    out.line("horizon", HORIZON, DEFAULT)
-    out.line("warmup", "2min", DEFAULT)
-    out.line("seed", 1, DEFAULT)
-    out.line("replications", 1, f"{USUAL}; more give intervals: --replications 5")
+    out = Lines([] if schema is None else [modeline(f"./{schema}")])
+    top(out, f"{a.profile.profile.name} on {a.cards} x {a.gpu}", HORIZON, "2min")
     _workload(out, a)
     _cluster(out, a)
     _rest(out, a)
     return out.text()
 
 
-def _workload(out: _Lines, a: Answers) -> None:
-    out.part("workload")
+def top(out: Lines, title: str, horizon: str, warmup: str) -> None:
+    """What the file is, and how long it plays."""
+    out.plain(
+        f"# {title}: written by voicesim new.",
+        "#",
+        "#   voicesim run THIS_FILE          what listeners hear, and what it costs",
+        "#   voicesim explain KEY            what a key means, its unit, its default",
+        "#   voicesim check THIS_FILE        everything that is wrong, after a change",
+        "",
+    )
+    out.line("title", title, USUAL)
+    out.line("horizon", horizon, DEFAULT)
+    out.line("warmup", warmup, DEFAULT)
+    out.line("seed", 1, DEFAULT)
+    out.line("replications", 1, f"{USUAL}; more give intervals: --replications 5")
+
+
+def arrival_lines(out: Lines, a: Any) -> None:
+    """When calls start: steadily, or with a peak."""
     out.part("workload.arrivals")
     calls, peak = f"{a.calls:g}/s", f"{a.peak:g}/s"
     if a.peak == a.calls:
@@ -80,8 +87,13 @@ def _workload(out: _Lines, a: Answers) -> None:
         out.line("workload.arrivals.peak", peak, a.origin["peak"])
         for key, value in (("at", PEAK_AT), ("rise", RISE), ("hold", HOLD), ("fall", RISE)):
             out.line(f"workload.arrivals.{key}", value, DEFAULT)
+
+
+def _workload(out: Lines, a: Answers) -> None:
+    out.part("workload")
+    arrival_lines(out, a)
     out.part("workload.utterance")
-    law = f"{{lognormal: {{mean: {_time(a.reply)}, p99: {_time(WIDE * a.reply)}}}}}"
+    law = f"{{lognormal: {{mean: {in_words(a.reply)}, p99: {in_words(WIDE * a.reply)}}}}}"
     tail = f"that 1 % are over {WIDE:g} times the mean is {ASSUMED}"
     out.line("workload.utterance.audio", law, f"{a.origin['reply']}; {tail}")
     prompt = usual_prompt(a.profile.profile)
@@ -98,7 +110,7 @@ def _workload(out: _Lines, a: Answers) -> None:
         out.line(f"workload.refused.retry.{key}", value_, ASSUMED)
 
 
-def _cluster(out: _Lines, a: Answers) -> None:
+def _cluster(out: Lines, a: Answers) -> None:
     profile = a.profile.profile
     out.part("cluster")
     out.part("cluster.gpus")
@@ -110,19 +122,28 @@ def _cluster(out: _Lines, a: Answers) -> None:
     out.part(pool)
     out.line(f"{pool}.replicas", a.cards, "one engine on each card")
     out.line(f"{pool}.on", "card", "the name above")
-    engine = f"{pool}.engine"
-    out.part(engine)
-    out.line(f"{engine}.profile", a.profile.name, a.origin["profile"])
     seqs = max(256, a.limit or 0)
-    tokens = max(2048, seqs)
+    engine_lines(out, pool, a.profile, a.origin["profile"], seqs)
+    chunk_lines(out, pool, profile)
+
+
+def engine_lines(out: Lines, pool: str, served: Any, origin: str, seqs: int) -> None:
+    """The engine of a pool; served: a profile with its ``name`` as the file has it."""
+    profile, engine = served.profile, f"{pool}.engine"
+    out.part(engine)
+    out.line(f"{engine}.profile", served.name, origin)
     out.line(f"{engine}.max_num_seqs", seqs, USUAL)
-    out.line(f"{engine}.max_num_batched_tokens", tokens, USUAL)
+    out.line(f"{engine}.max_num_batched_tokens", max(2048, seqs), USUAL)
     model = profile.about.model if profile.about else None
     if profile.memory is None and model in WITH_MEMORY:
         out.line(f"{engine}.model", model, "the profile says nothing of memory")
     elif profile.memory is None:
         room = "the profile says nothing of memory: room for all streams at their longest"
         out.line(f"{engine}.kv_blocks", seqs * 4096 // 16, room)
+
+
+def chunk_lines(out: Lines, pool: str, profile: Any) -> None:
+    """How a voice's audio is cut into chunks, and its codec."""
     chunks, cap, origin = CHUNKS, CODEC_CAP, DEFAULT
     if profile.played is not None and profile.played.chunks:
         chunks, origin = tuple(profile.played.chunks), PROFILE
@@ -140,12 +161,10 @@ def _cluster(out: _Lines, a: Answers) -> None:
         out.line(f"{place}.on", "same_gpu", USUAL)
 
 
-def _rest(out: _Lines, a: Answers) -> None:
+def _rest(out: Lines, a: Answers) -> None:
     out.part("listener")
-    out.part("listener.network")
-    out.line("listener.network.delay", "40ms", ASSUMED)
-    out.line("listener.network.jitter", "10ms", ASSUMED)
-    out.line("listener.audible", _time(a.no_stall_over), a.origin["no-stall-over"])
+    network_lines(out)
+    out.line("listener.audible", in_words(a.no_stall_over), a.origin["no-stall-over"])
     out.part("policies")
     if a.limit is None:
         out.part("policies.admission")
@@ -156,9 +175,7 @@ def _rest(out: _Lines, a: Answers) -> None:
         out.line("policies.admission.streams", a.limit, a.origin["limit"])
     out.part("policies.routing")
     out.line("policies.routing.kind", "least_streams", USUAL)
-    out.part("slo")
-    out.line("slo.start_within", _time(a.start_within), a.origin["start-within"])
-    out.line("slo.no_stall_over", _time(a.no_stall_over), a.origin["no-stall-over"])
+    slo_lines(out, a)
     if a.limit is not None:
         out.plain("")
         out.part("variants")
@@ -169,7 +186,21 @@ def _rest(out: _Lines, a: Answers) -> None:
         )
 
 
-class _Lines:
+def network_lines(out: Lines) -> None:
+    """The way to the listener."""
+    out.part("listener.network")
+    out.line("listener.network.delay", "40ms", ASSUMED)
+    out.line("listener.network.jitter", "10ms", ASSUMED)
+
+
+def slo_lines(out: Lines, a: Any) -> None:
+    """What is good."""
+    out.part("slo")
+    out.line("slo.start_within", in_words(a.start_within), a.origin["start-within"])
+    out.line("slo.no_stall_over", in_words(a.no_stall_over), a.origin["no-stall-over"])
+
+
+class Lines:
     """Lines of YAML, each under a comment."""
 
     def __init__(self, begin: list[str]):
@@ -178,25 +209,26 @@ class _Lines:
     def plain(self, *lines: str) -> None:
         self.lines += lines
 
-    def part(self, path: str) -> None:
-        """The key of a mapping."""
+    def part(self, path: str, kind: str = "") -> None:
+        """The key of a mapping; kind: of the mapping it stands in, where several have it."""
         depth = path.count(".")
         if depth == 0 and self.lines[-1]:
             self.lines.append("")
-        self._comment(path, "", depth)
+        self._comment(path, "", depth, kind)
         self.lines.append(f"{'  ' * depth}{path.rsplit('.', 1)[-1]}:")
 
-    def line(self, path: str, value: Any, origin: str) -> None:
-        """A key with its value."""
+    def line(self, path: str, value: Any, origin: str, kind: str = "") -> None:
+        """A key with its value; kind as in ``part``."""
         depth = path.count(".")
         source = source_of(path, False)
-        self._comment(path, f"Here: {origin}" + (f" ({source})" if source else ""), depth)
+        self._comment(path, f"Here: {origin}" + (f" ({source})" if source else ""), depth,
+                      kind)  # fmt: skip
         self.lines.append(f"{'  ' * depth}{path.rsplit('.', 1)[-1]}: {value}")
 
-    def _comment(self, path: str, here: str, depth: int) -> None:
+    def _comment(self, path: str, here: str, depth: int, kind: str) -> None:
         about = found(path, scenario_keys())
-        kind = next((k for k in about if k.path.split(".")[-1] != "kind"), about[0])
-        said = kind.about if not path.endswith(".kind") else "Which kind"
+        mine = next((k for k in about if k.kind == kind), about[0])
+        said = mine.about if not path.endswith(".kind") else "Which kind"
         text = f"{said.rstrip('.')}. {here}".strip().rstrip(".") + "."
         mark = "  " * depth + "# "
         self.lines += textwrap.wrap(text, WIDTH, initial_indent=mark, subsequent_indent=mark,
@@ -206,5 +238,6 @@ class _Lines:
         return "\n".join(self.lines) + "\n"
 
 
-def _time(seconds: float) -> str:
+def in_words(seconds: float) -> str:
+    """A time as a scenario file has it."""
     return f"{1000 * seconds:g}ms" if seconds < 1 else f"{seconds:g}s"

@@ -274,6 +274,19 @@ class Talk(Inheriting):
     barge_in: BargeIn | None = Field(default=None, description=f"Interruptions; {PRESET}.")
     images: Images | None = Field(default=None, description="Pictures shown; default none.")
 
+    def seconds(self) -> float:
+        """Mean seconds of a call, nothing left out: both speak, and the caller thinks; long
+        replies (``tail``) and waiting are not counted."""
+        assert self.turns and self.speech and self.think and self.reply and self.reply.sentences
+        said = self.reply.sentence
+        if said is None:
+            assert self.reply.sentence_tokens and self.reply.tokens_per_second
+            each = self.reply.sentence_tokens.mean() / self.reply.tokens_per_second
+        else:
+            each = said.mean()
+        turn = self.speech.mean() + self.think.mean() + self.reply.sentences.mean() * each
+        return self.turns.mean() * turn
+
 
 PresetName = Literal["service", "task", "companion"]
 

@@ -82,7 +82,9 @@ class Dialogue:
             self._point_to(p, self.pools[p])
         self.asr = None
         if spec.asr is not None:
-            self.asr = AsrPool(spec.asr, tape.calls, tape.answers, spec.warmup, spec.horizon)
+            self.asr = AsrPool(
+                spec.asr, tape.calls, tape.answers, spec.warmup, spec.horizon, spec.trace
+            )
             self._point_to(lay.MOST_POOLS, self.asr)
 
     # --- arenas -------------------------------------------------------------------------------

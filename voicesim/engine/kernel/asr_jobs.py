@@ -12,6 +12,7 @@ from voicesim.engine.kernel.asr_stats import (
     finish,
     note_backlog,
 )
+from voicesim.engine.kernel.asr_trace import note_job
 from voicesim.engine.kernel.jit import compiled
 from voicesim.engine.kernel.schedule import codec_seconds
 
@@ -98,6 +99,8 @@ def kick(F, I, g, t):
             rows += 1
         I[I[O_COUNT] + worker] = rows
         seconds = codec_seconds(F[K_FLOOR], F[K_PER_ROW], F[K_PER_AUDIO], float(rows), audio)
+        for i in range(rows):
+            note_job(F, I, I[I[O_BATCH] + worker * I[H_CAP] + i], t, t + seconds)
         batch_starts(F, I, worker, rows, audio, seconds, t)
 
 

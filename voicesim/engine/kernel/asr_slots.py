@@ -13,6 +13,7 @@ from voicesim.engine.kernel.asr_stats import (
     finish,
     note_backlog,
 )
+from voicesim.engine.kernel.asr_trace import note_job
 from voicesim.engine.kernel.jit import compiled
 
 
@@ -43,6 +44,7 @@ def slot_kick(F, I, g, t):
             I[served] = I[e + E_STEPS]
             note_backlog(F, I, r, t)
             I[s + G_STATE] = RUNNING
+            note_job(F, I, r, t, t + F[K_STEP])
             rows += 1
         r = I[s + G_NEXT]
     if rows > 0:

@@ -4,6 +4,7 @@ from voicesim.engine import asr_rules
 from voicesim.engine.asr_layout import *
 from voicesim.engine.asr_spec import SLOTS, STREAMING, WINDOWS
 from voicesim.engine.kernel.asr_lists import set_time, tell
+from voicesim.engine.kernel.asr_trace import note_batch, note_text
 from voicesim.engine.kernel.codec import ratio_bucket
 from voicesim.engine.kernel.jit import adopt, compiled
 
@@ -33,6 +34,7 @@ def batch_starts(F, I, worker, rows, audio, seconds, t):
     I[H_BATCHES] += 1
     I[H_JOBS] += rows
     F[K_AUDIO] += audio
+    note_batch(F, I, worker, rows, audio, t, end)
 
 
 @compiled
@@ -85,4 +87,5 @@ def chunk_done(F, I, r, due, t):
 def finish(F, I, r, t):
     """The text of segment r is final."""
     note(F, I, F[I[OF_SEGMENT] + r * NYF + Y_FLUSH], t, I[O_FINAL_HIST], K_FINAL_SUM)
+    note_text(F, I, r, t)
     tell(I, r)

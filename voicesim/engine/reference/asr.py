@@ -14,6 +14,7 @@ import numpy as np
 
 from voicesim.engine import asr_spec, cost
 from voicesim.engine import layout as at
+from voicesim.engine import trace as of
 from voicesim.engine.asr import check, results
 from voicesim.engine.asr_rules import inside
 from voicesim.engine.asr_spec import AsrSpec
@@ -43,10 +44,13 @@ class Asr:
     """
 
     def __init__(self, env: Timeline, spec: AsrSpec, calls: int, rows: int, warmup: float,
-                 horizon: float, on_text: Callable[[int], None]):  # fmt: skip
+                 horizon: float, on_text: Callable[[int], None],
+                 trace: tuple[float, float] | None = None):  # fmt: skip
         check(spec)
         self.env, self.spec, self.on_text = env, spec, on_text
         self.window = warmup, horizon
+        self.trace = trace
+        self.logged: list[tuple[tuple[int, ...], tuple[float, ...]]] = []
         kind = SlotReplica if spec.kind == asr_spec.SLOTS else BatchReplica
         self.replicas: list[Any] = [kind(self, g) for g in range(spec.engines)]
         self.replica_of: dict[int, Any] = {}
@@ -103,6 +107,8 @@ class Asr:
     def tell(self, segment: Segment) -> None:
         """The text is final."""
         self.final_delay += self.note(segment.flushed_at, self.final_hist)
+        who = segment.row, segment.replica.number, segment.jobs
+        self.log(of.ASR_TEXT, *who, 0, segment.flushed_at, self.env.now)
 
         def arrives(_: Any) -> None:
             if not segment.dropped:
@@ -120,6 +126,16 @@ class Asr:
         histogram[ratio_bucket(delay)] += 1
         return delay
 
+    def log(
+        self, kind: int, who: int, replica: int, a: int, b: int, start: float, end: float,
+        x: float = 0.0,
+    ) -> None:  # fmt: skip
+        """A row of the log, if [start, end] meets the window."""
+        if self.trace is None or end < self.trace[0] or start > self.trace[1]:
+            return
+        if len(self.logged) < of.MOST_OF_ASR:
+            self.logged.append(((kind, who, replica, a, b, 0, 0), (start, end, x, 0.0)))
+
     def record(self, now: float) -> dict[str, np.ndarray]:
         """The results up to ``now`` (see voicesim.engine.asr.results)."""
         return results(
@@ -134,6 +150,8 @@ class Asr:
             audio=self.audio,
             rejected=self.rejected,
             backlog=self.backlog,
+            trace_i=np.array([i for i, _ in self.logged], np.int64).reshape(-1, of.N_TRACE_I),
+            trace_f=np.array([f for _, f in self.logged], float).reshape(-1, of.N_TRACE_F),
         )
 
 
@@ -172,6 +190,11 @@ class Replica:
         self.asr.batches += 1
         self.asr.jobs += len(batch)
         self.asr.audio += audio
+        for segment in batch:
+            mine = segment.row, self.number, segment.jobs
+            self.asr.log(of.ASR_JOB, *mine, 0, now, now + seconds)
+        whole = worker, self.number, len(batch), self.calls
+        self.asr.log(of.ASR_BATCH, *whole, now, now + seconds, audio)
         workers = 1 if self.spec.kind == asr_spec.SLOTS else self.spec.workers
         number = END + self.number * workers + worker
         done = self.env.at(now + seconds, at.GATHER_END, number)

@@ -20,6 +20,7 @@ class Segment:
         self.flushed_at = inf
         self.audio = inf  # in all, known at the flush
         self.queued = self.running = self.dropped = False
+        self.jobs = 0  # that are done
 
     @property
     def flushed(self) -> bool:
@@ -58,6 +59,7 @@ class Segment:
 
     def job_ends(self) -> None:
         self.running = False
+        self.jobs += 1
         self.job_done()
         self.go_on()
 

@@ -1,7 +1,9 @@
 """Two calls of each variant chunk by chunk: what the listener's buffer held, and every silence."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,20 +25,17 @@ Causes = Mapping[tuple[int, int, int], str]
 
 
 def section(result: StudyResult, folder: Path | None, charts: list[Chart]) -> Section | None:
-    """The worst and the median call of each variant (and pool), in its first replication; None of
-    dialogues."""
-    if result.of_dialogues:
-        return None
+    """The worst and the median call of each variant (and pool), in its first replication."""
     body: list[Html] = []
     for i, name in enumerate(result.summary):  # of an interrupted run some variants are missing
         for exhibit in (e for o in result.of(name)[:1] for e in o.exhibits):
             found = []
             for call in exhibit.calls:
-                causes = told(folder, name, call)
+                causes = told(folder, name, call.session)
                 several = f" {exhibit.pool}" if len(result.of(name)[0].exhibits) > 1 else ""
                 made = call_chart(call, f"call{len(charts)}", name + several, i, causes)
                 charts.append(made)
-                found.append(place(made, _stalls(made, call, causes)))
+                found.append(place(made, stall_table(made)))
             body += [tag("div", *found, class_="pair")] if found else []
     if not body:
         body = [tag("p", NONE)]
@@ -49,18 +48,34 @@ def section(result: StudyResult, folder: Path | None, charts: list[Chart]) -> Se
     return Section("calls", "What two callers heard", [tag("p", text, class_="faint"), *body])
 
 
-def told(folder: Path | None, variant: str, call: CallShown) -> Causes:
-    """What the run says caused its stalls: stalls/VARIANT-0*.parquet with the columns session,
-    utterance, chunk (the one that ended the stall) and cause; empty where there is none."""
+def told(folder: Path | None, variant: str, session: int, of: str = "utterance") -> Causes:
+    """What the run says caused the stalls of a call, by (session, ``of``, chunk that ended it):
+    cause, detail, and which window of a trace shows it; from stalls/VARIANT-0*.parquet, empty
+    where there is none.  of: what a chunk belongs to, "utterance" or "answer"."""
     if folder is None or not (folder / "stalls").is_dir():
         return {}
-    columns = ["variant", "replication", "session", "utterance", "chunk", "cause"]
-    at = [("variant", "==", variant), ("replication", "==", 0), ("session", "==", call.session)]
+    columns = ["session", of, "chunk", "cause", "detail", "began_s", "length_s", "since_s"]
+    at = [("variant", "==", variant), ("replication", "==", 0), ("session", "==", session)]
     rows = pd.read_parquet(folder / "stalls", columns=columns, filters=at)
     return {
-        (int(r.session), int(r.utterance), int(r.chunk)): str(r.cause)  # type: ignore[arg-type]
-        for r in rows.itertuples()
+        (session, int(row[of]), int(row["chunk"])): f"cause {row['cause']}: {row['detail']}"
+        f" (step by step: {trace_of(row, variant)})"
+        for row in rows.to_dict("records")
     }
+
+
+def trace_of(row: Mapping[Any, Any], variant: str) -> str:
+    """The option of ``run`` that shows what led to a stall: from when its buffer only lost, ten
+    seconds before it at most, to its end."""
+    begins = max(row["since_s"], row["began_s"] - 10.0, 0.0)
+    ends = row["began_s"] + row["length_s"]
+    window = f"{minutes(math.floor(begins))}..{minutes(math.ceil(ends + 1e-6))}"
+    return f"--trace {window} --trace-of {variant}"
+
+
+def minutes(seconds: float) -> str:
+    """Whole seconds as m:ss."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def call_chart(call: CallShown, name: str, variant: str, number_of: int, causes: Causes) -> Chart:
@@ -168,7 +183,7 @@ def _said(call: CallShown) -> str:
     return f"Call {call.session}: {replies}, slowest start {slowest}, {heard}."
 
 
-def _stalls(made: Chart, call: CallShown, causes: Causes) -> Html | None:
+def stall_table(made: Chart) -> Html | None:
     """The stalls as a table, the longest first; each is a button that shows it in the chart."""
     found = sorted(made["stalls"], key=lambda s: (s["x"] - s["x1"], s["x"]))
     if not found:

@@ -55,7 +55,7 @@ def heard(show: Callable[[Console], None]) -> Heard:
             found.body += [*_sentences(lines), as_table(each)]
             lines = []
         elif str(each.style) == "yellow" or each.plain.startswith("(!)"):
-            found.cautions.append(each.plain.removeprefix("warning: "))
+            found.cautions.append(each.plain.removeprefix("warning: ").removeprefix("(!) "))
         elif str(each.style) == "dim":
             found.method.append(each.plain)
         else:

@@ -23,13 +23,15 @@ def section(
         return None
     width = bin_width(series, context["horizon"])
     drawn = {name: smooth(series[series["variant"] == name], width) for name in summary}
-    made = peak_chart(drawn, context["horizon"], width)
+    live = "calls on the line" if "tenants" in context else "live streams"  # of dialogues
+    made = peak_chart(drawn, context["horizon"], width, live)
     charts.append(made)
     return Section("peak", "The peak over time", [place(made, _numbers(drawn))])
 
 
-def peak_chart(drawn: Mapping[str, pd.DataFrame], horizon: float, width: float) -> Chart:
-    """drawn: variant -> ``figure.smooth`` of its series, in bins of ``width`` s."""
+def peak_chart(drawn: Mapping[str, pd.DataFrame], horizon: float, width: float, live: str) -> Chart:
+    """drawn: variant -> ``figure.smooth`` of its series, in bins of ``width`` s.  live: what the
+    column of that name counts."""
     every = pd.concat(drawn.values())
     active = every["minutes"][(every["live"] > 0) | (every["stalls"] > 0)]
     end = max(horizon / 60, (active.max() if len(active) else 0) + width / 60)
@@ -46,7 +48,7 @@ def peak_chart(drawn: Mapping[str, pd.DataFrame], horizon: float, width: float) 
             _line("line", "refused", i, rows, "refused", width),
             {**_line("line", "hung up", i, rows, "abandoned", width), "look": "second"},
         ]
-        marks["live"].append(_line("line", "live streams", i, rows, "live", width))
+        marks["live"].append(_line("line", live, i, rows, "live", width))
         marks["gap"].append(_line("line", "p99 chunk gap", i, rows, "gap", width))
         marks["stalls"].append(_line("line", "stalls", i, rows, "stalls", width))
     gaps = every["gap"][every["gap"] > 0]
@@ -57,13 +59,13 @@ def peak_chart(drawn: Mapping[str, pd.DataFrame], horizon: float, width: float) 
     panels = [
         panel(axis("calls per second: offered (grey), refused, hung up (dashed)", 0,
                    1.08 * max(lost) or 1), marks["calls"]),
-        panel(axis("live streams", 0, 1.08 * every["live"].max() or 1), marks["live"]),
+        panel(axis(live, 0, 1.08 * every["live"].max() or 1), marks["live"]),
         panel(axis("p99 chunk gap ÷ audio of the chunk before", min(low, 0.8), max(1.2 * high, 1.5),
                    log=True), marks["gap"]),
         panel(axis(stalls, 0, 1.1 * every["stalls"].max() or 1), marks["stalls"], 80),
     ]  # fmt: skip
     x = axis("minutes", 0, end, unit="min")
-    return chart("peak", "The peak over time.", _said(drawn), x, panels, zoom=True)
+    return chart("peak", "The peak over time.", _said(drawn, live), x, panels, zoom=True)
 
 
 def _line(
@@ -73,7 +75,7 @@ def _line(
     return mark(kind, name, variant, x=middle, y=rows[column].to_numpy())
 
 
-def _said(drawn: Mapping[str, pd.DataFrame]) -> str:
+def _said(drawn: Mapping[str, pd.DataFrame], live: str) -> str:
     """Where each variant has most streams, and how many stalls."""
     parts = []
     for name, rows in drawn.items():
@@ -83,7 +85,7 @@ def _said(drawn: Mapping[str, pd.DataFrame]) -> str:
         stalls = rows["stalls"].sum()
         heard = "no audible stall" if not stalls else f"{words.count(float(stalls))} audible stalls"
         parts.append(
-            f"{name}: at most {words.count(float(rows['live'].iloc[at]))} live streams, at "
+            f"{name}: at most {words.count(float(rows['live'].iloc[at]))} {live}, at "
             f"{rows['minutes'].iloc[at]:.0f} min; {heard}"
         )
     return ". ".join(parts) + "."

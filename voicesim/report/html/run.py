@@ -8,7 +8,7 @@ from typing import Any
 import voicesim
 from voicesim.metrics.extrapolated import MARKS
 from voicesim.report import dialogue_table, dialogue_words, sentences, words
-from voicesim.report.html import calls, curves, ledger, peak, steps
+from voicesim.report.html import calls, curves, ledger, peak, steps, talks
 from voicesim.report.html.charts import Chart
 from voicesim.report.html.grid import grid
 from voicesim.report.html.page import Section, bullets, document, folded, items, place
@@ -40,7 +40,7 @@ def run_page(result: StudyResult, folder: Path | None = None) -> str:
         numbers,
         ledger.section(summary, charts),
         peak.section(result.series, summary, context, charts),
-        calls.section(result, folder, charts),
+        (talks if result.of_dialogues else calls).section(result, folder, charts),
         curves.section(result, summary, context, charts),
         steps.section(result, charts),
         _busy(summary, charts),

@@ -14,10 +14,19 @@ from voicesim.report.html.page import Section, bullets, document, folded, items,
 from voicesim.report.html.tags import Html, join, tag
 
 REPORT = "report.html"
-NAMES = ("title", "scenario", "profile", "trace")  # of a study's JSON: what it is about
+NAMES = (
+    "title",
+    "scenario",
+    "profile",
+    "trace",
+    "url",
+    "name",
+)  # of a study's JSON: what it is about
 EXTRAPOLATED = (*MARKS, "at which batches", "EXTRAPOLATED")
-FACTS = ("schema", "scenario", "variant", "profile", "replications", "seeds", "seed", "horizon",
-         "ended", "voicesim", "model")  # fmt: skip
+FACTS = (
+    "schema", "scenario", "variant", "profile", "replications", "seeds", "seed", "horizon", "url",
+    "protocol", "trace", "buffer_tokens", "file", "form", "began", "ended", "voicesim", "model",
+)  # fmt: skip
 
 
 def write_study(

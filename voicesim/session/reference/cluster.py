@@ -52,7 +52,7 @@ class Cluster:
         if spec.asr is not None:
             self.asr = Asr(
                 self.env, spec.asr, tape.calls, tape.answers, spec.warmup, spec.horizon,
-                self.text_there,
+                self.text_there, spec.trace,
             )  # fmt: skip
         self.unit_answer = np.repeat(np.arange(tape.answers), np.diff(tape.unit))
         self.env.process(self.sampler())
