@@ -14,6 +14,7 @@ from voicesim.catalogue import MODELS, WITH_MEMORY
 from voicesim.engine.cost import OVERLAP
 from voicesim.engine.gauges import Gauges
 from voicesim.engine.kinds import ENGINES
+from voicesim.engine.little import check_little
 from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import CODEC_QUEUES, INF, CodecSpec, PoolSpec
@@ -59,7 +60,7 @@ def simulate(
     watch: note the engines' gauges in every bin, as is done for a scenario that has alarms.
     blame: log every audible stall with its causes (voicesim.metrics.stalls).
     trace: log what happens between these instants (s; voicesim.metrics.trace), causes too.
-    Raises ModelError, ProfileError, PolicyError.
+    Raises ModelError, ProfileError, PolicyError; LittleError if the run contradicts itself.
     """
     profile = profile_of(scenario.cluster.pool)
     spec = pool_spec(scenario, profile, replication, record_chunks, blame, trace)
@@ -93,6 +94,7 @@ def simulate(
             env.process(process(env, pool))
         env.run(until=env.at(spec.end))
         record, tape = record_of(pool), pool.tape
+    check_little(spec, record)
     return Run(scenario, profile, spec, tape, record, gauges)
 
 
