@@ -421,11 +421,11 @@ def python_policies(scenario: Scenario, spec: PoolSpec, always: bool = False) ->
         routing.POWER_OF_TWO: python.PowerOfTwo,
     }
     if route.kind == "custom":
-        chosen = python.load_policy(route.policy, route.options)
+        chosen = python.load_policy(route.policy, route.options, "choose")
     else:
         chosen = routes[spec.routing]()
     if admit.kind == "custom":
-        admitted = python.load_policy(admit.policy, admit.options)
+        admitted = python.load_policy(admit.policy, admit.options, "admit")
     else:
         admitted = {
             admission.ADMIT_ALL: python.AdmitAll,

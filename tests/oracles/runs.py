@@ -4,13 +4,11 @@ Every statistical test runs REPLICATIONS fixed seeds and states a two-sided 99.9
 right simulator fails one such comparison in a thousand choices of seeds.
 """
 
-import json
-import os
-
 import numpy as np
 from scipy import stats
 
 from tests.engine.worlds import tape_of
+from tests.trust import note
 from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
 from voicesim.engine.pool import Pool, record
@@ -88,16 +86,10 @@ def interval(samples) -> tuple[float, float]:
 
 
 def meets(samples, low: float, high: float | None = None) -> bool:
-    """Does the interval touch the value (or the stated bracket low..high)?
-
-    VOICESIM_ORACLES: a file that takes a line per comparison, for docs/trust.md.
-    """
+    """Does the interval touch the value (or the stated bracket low..high)?"""
     a, b = interval(samples)
     high = low if high is None else high
-    if log := os.environ.get("VOICESIM_ORACLES"):
-        test = os.environ["PYTEST_CURRENT_TEST"].split(" ")[0]
-        with open(log, "a", encoding="utf-8") as file:
-            file.write(json.dumps([test, float(low), float(high), a, b]) + "\n")
+    note("oracle", low=float(low), high=float(high), interval=(a, b))
     return a <= high and b >= low
 
 
