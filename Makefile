@@ -2,13 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint bench tutorial pages docs docs-test validate-real clean
+.PHONY: run test fuzz lint bench tutorial pages docs docs-test validate-real clean
 
 run: .venv/run
 	$(BIN)/voicesim run scenarios/holiday_peak.yaml
 
 test: .venv/dev
 	$(BIN)/python -m pytest
+
+# thousands of broken files, and of random worlds for the properties; then docs/trust.md anew
+fuzz: .venv/dev
+	$(BIN)/python benchmarks/trust.py
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -18,6 +18,7 @@ from voicesim.engine import layout as at
 from voicesim.engine.cost import OVERLAP
 from voicesim.engine.gauges import Gauges
 from voicesim.engine.kinds import ENGINES
+from voicesim.engine.little import check_little
 from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import CODEC_QUEUES, INF, CodecSpec, PoolSpec
@@ -85,7 +86,7 @@ def simulate(
     watch: note the engines' gauges in every bin, as is done for a scenario that has alarms.
     blame: log every audible stall with its causes (voicesim.metrics.stalls).
     trace: log what happens between these instants (s; voicesim.metrics.trace), causes too.
-    Raises ModelError, ProfileError, PolicyError.
+    Raises ModelError, ProfileError, PolicyError; LittleError if the run contradicts itself.
     """
     profiles = [profile_of(part.cluster.pool) for part in scenario.each_pool()]
     spec = run_spec(scenario, profiles, replication, record_chunks, blame, trace)
@@ -112,6 +113,7 @@ def simulate(
             env.process(process(env, pool))
         env.run(until=env.at(spec.end))
         record, tape = record_of(pool), pool.tape
+    check_little(spec, record, undisturbed=not processes)
     return Run(scenario, profiles[0], spec, tape, record, gauges, log, profiles)
 
 
@@ -474,11 +476,11 @@ def python_policies(scenario: Scenario, spec: PoolSpec, always: bool = False) ->
         routing.POWER_OF_TWO: python.PowerOfTwo,
     }
     if route.kind == "custom":
-        chosen = python.load_policy(route.policy, route.options)
+        chosen = python.load_policy(route.policy, route.options, "choose")
     else:
         chosen = routes[spec.routing]()
     if admit.kind == "custom":
-        admitted = python.load_policy(admit.policy, admit.options)
+        admitted = python.load_policy(admit.policy, admit.options, "admit")
     else:
         admitted = {
             admission.ADMIT_ALL: python.AdmitAll,

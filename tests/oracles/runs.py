@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 
 from tests.engine.worlds import tape_of
+from tests.trust import note
 from voicesim.engine import layout as at
 from voicesim.engine.cost import StepCost
 from voicesim.engine.pool import Pool, record
@@ -87,7 +88,9 @@ def interval(samples) -> tuple[float, float]:
 def meets(samples, low: float, high: float | None = None) -> bool:
     """Does the interval touch the value (or the stated bracket low..high)?"""
     a, b = interval(samples)
-    return a <= (low if high is None else high) and b >= low
+    high = low if high is None else high
+    note("oracle", low=float(low), high=float(high), interval=(a, b))
+    return a <= high and b >= low
 
 
 def birth_death(ratios) -> np.ndarray:

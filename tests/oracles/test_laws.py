@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 
 from tests.engine.worlds import differences, random_world, tape_of
 from tests.oracles.runs import play, poisson_tape, spec_of, step_of
+from tests.session.worlds import random_dialogue
 from voicesim.engine import layout as at
 from voicesim.engine.kinds import mixes, must_fit
+from voicesim.engine.little import LittleError, check_little
 from voicesim.engine.pool import Pool, record
 from voicesim.engine.spec import CodecSpec
+from voicesim.session.dialogue import Dialogue
+from voicesim.session.dialogue import record as record_of
 from voicesim.workload.tape import draw_tape
 
 SEEDS = st.integers(0, 2**32)
@@ -47,6 +51,29 @@ def test_little_is_exact_from_empty_to_empty(seed):
     on = r.utterance_i[done, at.R_ENGINE]
     area = np.bincount(on, stay, spec.engines)
     assert r.live_area == pytest.approx(area, rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.sampled_from([0.5, 2.0]))
+def test_every_run_is_held_to_little(seed, wrong):
+    """What simulate() checks holds in any world, and does not if the area is another's."""
+    spec, tape = random_world(seed)
+    r = play(spec, tape)
+    check_little(spec, r)
+    settled = spec.resolution * len(tape.tokens) < r.live_area.sum() / 3
+    if settled and not r.counters["live_calls"]:
+        with pytest.raises(LittleError, match="does not hold"):
+            check_little(spec, dataclasses.replace(r, live_area=wrong * r.live_area))
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS)
+def test_every_stage_of_a_dialogue_is_held_to_little(seed):
+    spec, tape = random_dialogue(seed)
+    dialogue = Dialogue(spec, tape)
+    dialogue.advance(spec.end)
+    for pool, r in zip(spec.pools, record_of(dialogue).pools, strict=True):
+        check_little(pool, r)
 
 
 def test_little_in_the_long_run():

@@ -1,10 +1,13 @@
 """A user's own policy: named in the YAML, made with its options, stopped with its name."""
 
+import os
+import subprocess
 import sys
 
 import pytest
 
 from tests import small
+from voicesim.policy import watchdog
 from voicesim.policy.python import PolicyError
 from voicesim.scenario import load
 from voicesim.simulation import python_policies, simulate
@@ -33,6 +36,45 @@ class Late:
 class Nonsense:
     def choose(self, view):
         return 7
+
+class Loops:
+    def choose(self, view):
+        while view.now > 5:
+            pass
+        return 0
+
+class Stubborn:
+    def admit(self, view, replica):
+        while view.now > 5:
+            try:
+                while True:
+                    pass
+            except Exception:
+                pass
+        return True
+
+class Leaves:
+    def admit(self, view, replica):
+        raise SystemExit(0)
+
+class Undecided:
+    def admit(self, view, replica):
+        return float("nan")
+
+class Deep:
+    def choose(self, view):
+        return self.choose(view)
+
+class Writes:
+    def choose(self, view):
+        view.live[0] = 0
+        return 0
+
+class Idle:
+    pass
+
+def admit(view, replica):
+    return True
 """
 
 
@@ -73,13 +115,48 @@ def test_options_reach_the_policy(tmp_path, scenario):
         ("admission", "Late", ("mypolicies:Late", "no more", "t = 10.")),
         ("routing", "Nonsense", ("mypolicies:Nonsense", "replica 7")),
         ("routing", "Missing", ("mypolicies:Missing",)),
+        ("routing", "Idle", ("mypolicies:Idle", "a class with a method choose")),
+        ("admission", "admit", ("mypolicies:admit", "a class with a method admit")),
+        ("admission", "Leaves", ("mypolicies:Leaves failed at t = 0.", "SystemExit")),
+        ("admission", "Undecided", ("mypolicies:Undecided failed at t = 0.", "NaN")),
+        ("routing", "Deep", ("mypolicies:Deep failed at t = 0.", "RecursionError")),
+        ("routing", "Writes", ("mypolicies:Writes failed at t = 0.", "read-only")),
+        ("routing", "Loops", ("mypolicies:Loops did not answer within 1 s at t = 5.",)),
+        ("admission", "Stubborn", ("mypolicies:Stubborn did not answer within 1 s at t = 5.",)),
     ],
 )
-def test_failures_name_the_policy(scenario, kind, name, words):
+def test_failures_name_the_policy(scenario, monkeypatch, kind, name, words):
+    monkeypatch.setattr(watchdog, "LIMIT", 1)
     with pytest.raises(PolicyError) as error:
         simulate(scenario(**{kind: name}).variants["admit_all"])
     for word in words:
         assert word in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_worker_stops_a_policy_that_loops(scenario, tmp_path):
+    """In a process of its own: the command ends with one line and writes nothing."""
+    scenario(routing="Loops")
+    words = ["run", "small.yaml", "--workers", "2", "--out", "loops", "--set",
+             "policies.routing={policy: 'mypolicies:Loops'}", "--set", "horizon=20s"]  # fmt: skip
+    env = {**os.environ, "VOICESIM_POLICY_LIMIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "voicesim", *words], cwd=tmp_path, env=env, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "mypolicies:Loops did not answer within 1 s at t = 5." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "loops").exists()
+
+
+@pytest.mark.parametrize("name", ["os:system", "subprocess:Popen", "builtins:eval"])
+def test_only_a_policy_is_called(tmp_path, name):
+    """A scenario cannot run a command by naming it as a policy."""
+    sets = [f"policies.admission={{policy: '{name}', options: {{args: 'touch made'}}}}"]
+    with pytest.raises(PolicyError, match="must be a class with a method admit"):
+        simulate(load(small.write(tmp_path), sets=sets).variants["admit_all"])
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize(

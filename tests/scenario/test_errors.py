@@ -1,9 +1,14 @@
 """Bad files: each kind of problem, on its line, in plain words, all at once."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from voicesim.calibrate import CalibrationError
+from voicesim.calibrate.readers import read as read_measurement
+from voicesim.engine.profile import ProfileError, load_profile
 from voicesim.scenario import ScenarioErrors, ScenarioFile, load, loads
 
 from .conftest import PLAIN, SKETCH
@@ -204,6 +209,38 @@ def test_a_billion_laughs_is_refused():
         text += f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n"
     with pytest.raises(ScenarioErrors, match="too many values"):
         loads(text)
+
+
+def test_a_billion_laughs_in_a_profile_is_refused(tmp_path):
+    text = "schema: voicesim-profile/1\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    for i in range(1, 9):
+        text += f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n"
+    (tmp_path / "p.yaml").write_text(text)
+    with pytest.raises(ProfileError, match=r"p\.yaml:") as refused:
+        load_profile(tmp_path / "p.yaml")
+    assert len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize("text", ["[" * 20_000, "{a: " * 5_000, "- " * 20_000, "? " * 20_000])
+def test_a_file_too_deep_is_refused(tmp_path, text):
+    (tmp_path / "deep.yaml").write_text(text)
+    for load_it, refusal in ((load, ScenarioErrors), (load_profile, ProfileError)):
+        with pytest.raises(refusal) as refused:
+            load_it(tmp_path / "deep.yaml")
+        assert len(str(refused.value)) < 500
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_device_or_a_pipe_is_not_waited_for(tmp_path):
+    """Nothing that never ends, or waits for a writer, is read."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(ScenarioErrors, match=r"is no file \(a device or a pipe\)"):
+            load(path)
+        with pytest.raises(CalibrationError, match=r"is no file \(a device or a pipe\)"):
+            read_measurement(path)
+        with pytest.raises(ProfileError):
+            load_profile(path)
 
 
 def test_a_missing_file(tmp_path):

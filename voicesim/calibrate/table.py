@@ -140,13 +140,28 @@ def _quoted_shape(first: int, block: str, file: str) -> tuple[np.ndarray, np.nda
     return np.array(lines, dtype=int), np.array(widths, dtype=int)
 
 
+def numeric(column: pd.Series) -> pd.Series:
+    """A column as floats: NaN where it holds no number, inf where one is too large for a float."""
+    try:
+        return pd.to_numeric(column, errors="coerce").astype(float)
+    except OverflowError:  # a whole number of hundreds of digits
+        return column.map(_float).astype(float)
+
+
+def _float(cell: Any) -> float:
+    try:
+        return float(str(cell))
+    except ValueError:
+        return float("nan")
+
+
 def _numbers(table: pd.DataFrame, name: str, file: str, gaps: bool) -> pd.Series:
     """A text column as finite numbers >= 0, or the line of the first value that is not.
 
     gaps: may cells be empty (NaN)?
     """
     column = table[name]
-    values = pd.to_numeric(column, errors="coerce").astype(float)
+    values = numeric(column)
     fine = np.isfinite(values.to_numpy()) & (values.to_numpy() >= 0)
     bad = np.flatnonzero(~(fine | column.isna().to_numpy()) if gaps else ~fine)
     if len(bad) == 0:

@@ -437,6 +437,8 @@ def load_profile(path: str | Path) -> Profile:
 
 def _read(path: Path, file: str) -> Any:
     """What a YAML file holds."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ProfileError(file, "", "is no file (a device or a pipe)", BEGINS)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except IsADirectoryError as error:

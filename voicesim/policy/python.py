@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from voicesim.policy import admission, routing
+from voicesim.policy import admission, routing, watchdog
 from voicesim.policy.admission import ADMIT, QUEUE, REFUSE
 from voicesim.policy.view import View
 
@@ -109,19 +109,27 @@ def decider(route: Any, admit: Any) -> Callable[[View], tuple[int, int]]:
 def checked(
     decide: Callable[[View], tuple[int, int]], replicas: int, names: str, may_queue: bool
 ) -> Any:
-    """The same decision, but a failure or a nonsense answer names the policy and the time.
+    """The same decision, but a failure, a nonsense answer or none at all names the policy and the
+    time.
 
     may_queue: only the built-in cap_queue fills places from the gateway's queue.
     """
     allowed = (ADMIT, REFUSE, QUEUE) if may_queue else (ADMIT, REFUSE)
+    watched = watchdog.Decision()
 
     def guarded(view: View) -> tuple[int, int]:
+        watched.begin()
         try:
             action, g = decide(view)
             action, g = int(action), int(g)
-        except Exception as error:
-            kind = type(error).__name__
-            raise PolicyError(f"{names} failed at t = {view.now:.3f} s: {kind}: {error}") from error
+        except watchdog.TookTooLong:
+            text = f"{names} did not answer within {watchdog.LIMIT} s at t = {view.now:.3f} s"
+            raise PolicyError(text) from None
+        except (Exception, SystemExit) as error:
+            why = " ".join(f"{type(error).__name__}: {error}".split())
+            raise PolicyError(f"{names} failed at t = {view.now:.3f} s: {why}") from error
+        finally:
+            watched.end()
         if action not in allowed or not 0 <= g < replicas:
             raise PolicyError(
                 f"{names} answered ({action}, replica {g}) at t = {view.now:.3f} s; allowed: "
@@ -132,10 +140,17 @@ def checked(
     return guarded
 
 
-def load_policy(name: str, options: dict[str, Any]) -> Any:
-    """An instance of the user's class ``package.module:Class``.  Raises PolicyError."""
+def load_policy(name: str, options: dict[str, Any], method: str) -> Any:
+    """An instance of the user's class ``package.module:Class``, which must have the method.
+
+    Nothing else is called, so a scenario cannot name any function it likes.  Raises PolicyError.
+    """
     module, _, attribute = name.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)(**options)
-    except Exception as error:
-        raise PolicyError(f"policy {name!r}: {type(error).__name__}: {error}") from error
+        chosen = getattr(importlib.import_module(module), attribute)
+        if not isinstance(chosen, type) or not callable(getattr(chosen, method, None)):
+            raise TypeError(f"must be a class with a method {method}")
+        return chosen(**options)
+    except (Exception, SystemExit) as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PolicyError(f"policy {name!r}: {why}") from error

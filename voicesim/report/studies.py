@@ -10,6 +10,7 @@ from rich.console import Console
 
 from voicesim import terminal
 from voicesim.calibrate.errors import CalibrationError
+from voicesim.engine.little import LittleError
 from voicesim.engine.profile import ProfileError
 from voicesim.engine.spec import NoProgressError
 from voicesim.experiment.backends import WorkerDied
@@ -26,7 +27,7 @@ interrupted.  ``voicesim --help`` and docs/reference/cli.md say so."""
 
 SAID = (ScenarioErrors, ExperimentError, CalibrationError, FolderError)
 """Errors that name the file they are about."""
-OF_FILE = (ModelError, ProfileError, PolicyError, NoProgressError)
+OF_FILE = (ModelError, ProfileError, PolicyError, NoProgressError, LittleError)
 """Errors of a scenario, which ``said`` puts the file's name before."""
 
 Found = TypeVar("Found")

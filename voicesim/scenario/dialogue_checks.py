@@ -127,7 +127,8 @@ def _stages(pools: dict[str, Any], pipeline: Any) -> Iterator[tuple[Path, str]]:
     at: Path = ("cluster", "pools")
     roles: dict[str, list[str]] = {"asr": [], "llm": [], "tts": [], "omni": []}
     for name, pool in pools.items():
-        roles[pool.role if pool.role in roles else "tts"].append(name)
+        role = pool.role if isinstance(pool.role, str) else "tts"  # what could not be read
+        roles[role if role in roles else "tts"].append(name)
         if isinstance(pool, Pool):
             yield from _stage((*at, name), pool)
     for role, what in (("llm", "language model"), ("tts", "speech synthesis")):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
@@ -109,7 +110,10 @@ def load_rules(path: str | FilePath) -> list[Alarm]:
 
 def _content(path: FilePath) -> bytes:
     try:
-        if path.stat().st_size > MOST_BYTES:
+        mode = path.stat()
+        if not (stat.S_ISREG(mode.st_mode) or stat.S_ISDIR(mode.st_mode)):
+            raise ScenarioErrors([Problem(str(path), 0, "", "is no file (a device or a pipe)")])
+        if mode.st_size > MOST_BYTES:
             raise ScenarioErrors([Problem(path.name, 0, "", f"is larger than {MOST_BYTES} bytes")])
         return path.read_bytes()
     except (OSError, ValueError) as error:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from voicesim.engine.little import check_little
 from voicesim.scenario import Scenario
 from voicesim.session.build import dialogue_spec, dialogue_tape
 from voicesim.session.record import DialogueRecord
@@ -37,15 +38,16 @@ def simulate_dialogue(
     processes: generator functions of (env, cluster), SimPy processes beside the calls.
     blame: log every audible stall with its causes (voicesim.metrics.stalls).
     trace: log what happens between these instants (s; voicesim.metrics.trace), causes too.
-    Raises ModelError, ProfileError.
+    Raises ModelError, ProfileError; LittleError if a stage contradicts itself.
     """
     spec = dialogue_spec(scenario, replication, record_chunks, blame, trace)
     tape = dialogue_tape(scenario, replication)
     if engine == "reference":
         from voicesim.session.reference import run_dialogue_reference
 
-        record = run_dialogue_reference(spec, tape, processes)
-        return DialogueRun(scenario, spec, tape, record, 0)
+        return _checked(
+            DialogueRun(scenario, spec, tape, run_dialogue_reference(spec, tape, processes), 0)
+        )
     from voicesim.engine.pool import PoolEnvironment
     from voicesim.session.dialogue import Dialogue
     from voicesim.session.dialogue import record as record_of
@@ -55,4 +57,11 @@ def simulate_dialogue(
     for process in processes:
         env.process(process(env, dialogue))
     env.run(until=env.at(spec.end))
-    return DialogueRun(scenario, spec, tape, record_of(dialogue), dialogue.events)
+    return _checked(DialogueRun(scenario, spec, tape, record_of(dialogue), dialogue.events))
+
+
+def _checked(run: DialogueRun) -> DialogueRun:
+    """The same; raises LittleError if a stage contradicts itself."""
+    for spec, record in zip(run.spec.pools, run.record.pools, strict=True):
+        check_little(spec, record)
+    return run

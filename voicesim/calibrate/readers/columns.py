@@ -8,7 +8,7 @@ import pandas as pd
 
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers.source import text_blocks
-from voicesim.calibrate.table import header_of, parse, require
+from voicesim.calibrate.table import header_of, numeric, parse, require
 
 
 def csv_blocks(
@@ -48,7 +48,7 @@ def numbers_or_nan(table: pd.DataFrame, name: str, file: str) -> pd.Series:
     if name not in table:
         return pd.Series(np.nan, table.index)
     raw = table[name]
-    values = pd.to_numeric(raw, errors="coerce").astype(float)
+    values = numeric(raw)
     bad = raw.notna() & ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         what = f"found {str(raw[bad].iloc[0])!r}; must be a finite number >= 0, or empty"

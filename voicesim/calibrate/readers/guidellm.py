@@ -126,6 +126,10 @@ def _of_csv(path: Path) -> Iterator[dict[str, Any]]:
     if len(rows) < 4:
         raise CalibrationError(path.name, None, "has three header rows and no benchmark")
     heads = [[cell.strip() for cell in row] for _, row in rows[:3]]
+    for (line, _), head in zip(rows, heads, strict=False):
+        if len(head) != len(heads[0]):
+            what = f"header row has {len(head)} of {len(heads[0])} fields"
+            raise CalibrationError(path.name, line, what)
     for i, (line, row) in enumerate(rows[3:]):
         if len(row) != len(heads[0]):
             what = f"row has {len(row)} of {len(heads[0])} fields"

@@ -18,6 +18,7 @@ from voicesim.calibrate.readers import aggregates
 from voicesim.calibrate.readers.columns import csv_blocks
 from voicesim.calibrate.readers.measured import REQUESTS, Measured, table
 from voicesim.calibrate.readers.source import Head
+from voicesim.calibrate.table import numeric
 
 NAME = "k6 samples (CSV)"
 METRICS = {"http_req_duration": "latency_s", "http_req_waiting": "ttfb_s"}
@@ -68,7 +69,7 @@ def _samples(path: Path) -> pd.DataFrame:
             continue
         found, metric = found[kept], metric[kept]
         status = found["status"] if "status" in found else pd.Series(np.nan, found.index)
-        code = pd.to_numeric(status, errors="coerce")
+        code = numeric(status)
         parts.append(
             pd.DataFrame(
                 {
@@ -90,7 +91,7 @@ def _samples(path: Path) -> pd.DataFrame:
 def _seconds(found: pd.DataFrame, file: str) -> np.ndarray:
     """Unix seconds of timestamps in any of k6's formats, told by their size."""
     given = found["timestamp"]
-    values = pd.to_numeric(given, errors="coerce").to_numpy(float)
+    values = numeric(given).to_numpy(float)
     if np.isnan(values).all():
         when = pd.to_datetime(given, format="ISO8601", utc=True, errors="coerce")
         nanos = when.dt.tz_localize(None).to_numpy("datetime64[ns]").astype(np.int64)

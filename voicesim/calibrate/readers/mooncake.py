@@ -14,7 +14,7 @@ import numpy as np
 from voicesim.calibrate.readers import demand
 from voicesim.calibrate.readers.measured import Measured
 from voicesim.calibrate.readers.record import Record
-from voicesim.calibrate.readers.source import Head, json_lines
+from voicesim.calibrate.readers.source import Head, json_lines, kind
 
 NAME = "Mooncake or AIPerf trace (JSON lines)"
 COLUMNS = ("arrival_s", "prompt_tokens", "tokens", "think_s", "line")
@@ -34,6 +34,8 @@ def read(path: Path) -> Measured:
     for line, data in json_lines(path):
         record = Record(data, path.name, line)
         session = data.get("session_id")
+        if isinstance(session, dict | list):
+            raise record.refuse("session_id", f"must be text or a number; found {kind(session)}")
         turn = latest.get(session) if session is not None else None
         nan = {} if turn is None else {"default": np.nan}
         at = record.number("timestamp", 1e-3, **nan)

@@ -42,6 +42,8 @@ def read(path: Path, run: str | None = None) -> Measured:
     sessions = _parquet([path / "sessions" / file.name for file in runs[chosen]])
     streams = streams.sort_values(["session", "utterance"], kind="stable", ignore_index=True)
     arrival = sessions.set_index("session")["arrival_s"]
+    if sessions["session"].duplicated().any():
+        raise CalibrationError(f"{path.name}/sessions", None, f"run {chosen} has a session twice")
     first = streams["utterance"] == 0
     at = streams["requested_s"].where(~first, streams["session"].map(arrival))
     nan = pd.Series(np.nan, streams.index)

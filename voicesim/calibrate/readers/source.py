@@ -22,6 +22,8 @@ from voicesim.calibrate.errors import CalibrationError
 HEAD_BYTES = 1 << 16
 LARGEST_JSON = 256 << 20
 """Bytes of the largest JSON document (or line) that is read whole; lines may be many."""
+MOST_DIGITS = 40
+_LONG = re.compile(rf"\d{{{MOST_DIGITS}}}")
 _LIMIT = f"{LARGEST_JSON >> 20} MiB"
 
 
@@ -71,6 +73,8 @@ def head_of(path: Path) -> Head:
     with refusing(path):
         if path.is_dir():
             return Head(path, "", frozenset(p.name for p in path.iterdir()))
+        if path.exists() and not path.is_file():  # is read more than once, and has an end
+            raise CalibrationError(str(path), None, "is no file (a device or a pipe)")
         with open_bytes(path) as file:
             raw = file.read(HEAD_BYTES)
     text = decode(raw, path.name, 1, final=False)
@@ -154,9 +158,11 @@ def line_of(text: str, path: Sequence[str | int]) -> int:
     """
     decoder, at = json.JSONDecoder(), _after_space(text, 0)
     for step in path:
+        if text[at] not in "{[":
+            break
         inside = _after_space(text, at + 1)
         n = 0
-        while text[at] in "{[" and text[inside] not in "}]":
+        while text[inside] not in "}]":
             found: str | int = n
             if text[at] == "{":
                 found, inside = decoder.raw_decode(text, inside)
@@ -191,8 +197,17 @@ def _parse(text: str, file: str, line: int, infinity: bool) -> Any:
         at = line + text.count("\n", 0, text.find(name))
         raise CalibrationError(file, at, f"{name} is not a number that JSON has")
 
+    def whole(number: str) -> int:
+        if len(number) <= MOST_DIGITS:
+            return int(number)
+        at = line + text.count("\n", 0, text.find(number))
+        what = f"a number of {len(number)} digits; at most {MOST_DIGITS} are read"
+        raise CalibrationError(file, at, what)
+
+    # asked for every number, so only where there is a long one
+    strict: dict[str, Any] = {"parse_int": whole} if _LONG.search(text) else {}
     try:
-        return json.loads(text, parse_constant=constant)
+        return json.loads(text, parse_constant=constant, **strict)
     except json.JSONDecodeError as error:
         at = line + error.lineno - 1
         cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")

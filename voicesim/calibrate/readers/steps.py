@@ -22,7 +22,7 @@ from voicesim.calibrate.samples import (
     STAGES,
     from_columns,
 )
-from voicesim.calibrate.table import require
+from voicesim.calibrate.table import numeric, require
 from voicesim.engine.profile import step_load
 
 NAME = "step CSV"
@@ -98,7 +98,7 @@ def _fill(table: pd.DataFrame, header: list[str], file: str) -> pd.DataFrame:
         _refuse(table, unknown, file, "stage", f"{hint}allowed: {', '.join(STAGES)}")
     for name in ("context_tokens", "prefill_tokens", "frames"):
         raw = table[name] if name in header else pd.Series(0.0, table.index)
-        cell = pd.to_numeric(raw, errors="coerce").astype(float)
+        cell = numeric(raw)
         broken = raw.notna() & (cell.isna() | ~np.isfinite(cell.fillna(0.0)) | (cell < 0))
         _refuse(table, broken, file, name, "not a finite number >= 0")
         table[name] = cell.fillna(0.0)

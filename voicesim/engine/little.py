@@ -1,0 +1,82 @@
+"""Little's law, checked in every run: the time-average of live streams is their rate x their stay.
+
+The engines keep the area under the number of their live streams, event by event.  The rows of the
+utterances say when each was admitted and when its last chunk arrived, and the time series what a
+clock saw.  The three are kept apart from one another and must agree:
+
+- a clock of period r sees every stay within r, so samples x r is the area within r per stream;
+- a stay ends when the last chunk leaves, which is its arrival without the network: the delay and at
+  most the largest jitter.  A cancelled stream, and with overlapped scheduling every stream, holds
+  its place until the step or the codec batch in flight ends.
+
+Who is still there when the run stops has no row yet; then the area is only held from below.
+"""
+
+import numpy as np
+
+from voicesim.engine import cost
+from voicesim.engine import layout as at
+from voicesim.engine.record import RunRecord
+from voicesim.engine.spec import INF, PoolSpec
+
+ROUNDING = 1e-9
+
+
+class LittleError(RuntimeError):
+    """A run that contradicts itself: a defect of the simulator, not of what it was asked."""
+
+
+def check_little(spec: PoolSpec, run: RunRecord, undisturbed: bool = True) -> None:
+    """Raise LittleError if a run's areas, rows and samples cannot be of one run.
+
+    undisturbed: nothing acted on the engines.  What a stay can be at most is known only of such a
+    run on cards of one pool's own; of others the clock and the engines are compared.
+    """
+    outcome, engine = run.utterance_i[:, at.R_OUTCOME], run.utterance_i[:, at.R_ENGINE]
+    settled = (outcome != at.PENDING) & (engine >= 0)
+    stay = run.utterance_f[settled, at.Z_DONE] - run.utterance_f[settled, at.Z_ADMIT] - spec.delay
+    done = outcome[settled] == at.COMPLETED
+    least = np.where(done, stay - spec.jitter[-1], 0.0)
+    late = longest_hold(spec) if spec.overlap or not done.all() else 0.0
+    most = np.where(done, stay, stay + spec.delay) + (late if spec.overlap else late * ~done)
+    on = engine[settled]
+    low: np.ndarray = np.bincount(on, np.maximum(least, 0.0), spec.replicas)
+    high: np.ndarray = np.bincount(on, np.maximum(most, 0.0), spec.replicas)
+    plain = undisturbed and spec.routes is None and spec.on_card is None
+    there = int((outcome == at.PENDING).sum()) if run.counters["live_calls"] or spec.stage else 0
+    if there:
+        high = np.full(spec.replicas, INF)
+    if not plain:
+        low, high = np.zeros(spec.replicas), np.full(spec.replicas, INF)
+    area, slack = run.live_area, ROUNDING * (run.now + 1.0) * (len(stay) + 1)
+    for g in np.flatnonzero((area < low - slack) | (area > high + slack)):
+        raise LittleError(
+            f"Little's law does not hold on replica {g}: its live streams add up to {area[g]:g} "
+            f"stream seconds, the stays of its callers to {low[g]:g}..{high[g]:g}; please report it"
+        )
+    samples = float(run.series[:, at.B_LIVE].sum()) * spec.resolution
+    stays = len(stay) + there + run.counters.get("lost", 0)
+    if abs(samples - area.sum()) > spec.resolution * stays + slack:
+        raise LittleError(
+            f"Little's law does not hold: the clock saw {samples:g} stream seconds, the engines "
+            f"{area.sum():g}; please report it"
+        )
+
+
+def longest_hold(spec: PoolSpec) -> float:
+    """Seconds that a step or a codec batch takes at most, however full and however slowed."""
+    tokens = min(spec.budget, len(spec.step.compute_s) - 1)
+    kv = float(spec.blocks) * spec.block_size
+    params = spec.step.params
+    compute = float(spec.step.compute_s.max())
+    gpu = cost.gpu_seconds(params, compute, kv, tokens * kv if params[cost.ATTENTION] else 0.0)
+    host = cost.host_seconds(params, spec.max_num_seqs, spec.max_num_seqs)
+    noise = 1.0 if spec.noise is None else float(spec.noise[-1])
+    step = cost.step_seconds(params, gpu, host) * max(noise, 1.0) * spec.decode_slowdown
+    codec = spec.codec
+    if codec is None:
+        return step
+    frames = codec.cap * (max(spec.schedule) + codec.left_context)
+    floor, per_row, per_frame = codec.cost.tolist()
+    batch = cost.codec_seconds(floor, per_row, per_frame, codec.cap, frames)
+    return max(step, batch * spec.codec_slowdown * codec.workers)
