@@ -6,7 +6,8 @@ from voicesim.engine import layout as at
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import PoolSpec
 from voicesim.metrics.dialogue import Tables
-from voicesim.metrics.exhibits import Exhibit, counted
+from voicesim.metrics.edges import counted
+from voicesim.metrics.exhibits import Exhibit
 from voicesim.session.play import DialogueRun
 
 WHOLE = ""
