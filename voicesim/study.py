@@ -17,6 +17,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 from voicesim import terminal
+from voicesim.engine.profile import Profile
 from voicesim.kv import starts_said
 from voicesim.metrics import (
     dialogue_context,
@@ -435,22 +436,8 @@ def warnings_of(part: Run | fleet.Part | Tally, variant: str) -> list[tuple[str,
     found: list[tuple[str, float]] = []
     run = part if isinstance(part, Run) else part.run
     tape = run.tape
-    if isinstance(part, Tally):
-        outside = unmeasured(
-            run.profile, run.record.counters["max_batch"], part.longest_prompt, part.longest_stream
-        )
-        found += [(f"{variant}: {text}", most) for text, most in outside]
-    home = run.home(np.arange(tape.utterances))
-    for number, profile in enumerate(run.profiles or [run.profile]):
-        mine = home == number
-        if not mine.any():  # served, if at all, as the others that overflow into it
-            continue
-        outside = unmeasured(
-            profile,
-            run.record.counters["max_batch"],
-            tape.prompt[mine].max(initial=0),
-            (tape.prompt + tape.tokens)[mine].max(initial=0),
-        )
+    for profile, prompt, stream in _longest(part):
+        outside = unmeasured(profile, run.record.counters["max_batch"], prompt, stream)
         found += [(f"{variant}: {text}", most) for text, most in outside]
     if tape.clipped:
         found.append((f"{variant}: {{:g}} utterances were cut to engine.max_tokens", tape.clipped))
@@ -458,6 +445,22 @@ def warnings_of(part: Run | fleet.Part | Tally, variant: str) -> list[tuple[str,
     if live:
         found.append((f"{variant}: {still_live(run.scenario.drain)}", live))
     return found
+
+
+def _longest(part: Run | fleet.Part | Tally) -> Iterator[tuple[Profile, int, int]]:
+    """Of each pool that callers would rather go to: its profile, its longest prompt and stream
+    (tokens)."""
+    if isinstance(part, Tally):
+        yield part.run.profile, part.longest_prompt, part.longest_stream
+        return
+    run = part if isinstance(part, Run) else part.run
+    tape = run.tape
+    home = run.home(np.arange(tape.utterances))
+    for number, profile in enumerate(run.profiles or [run.profile]):
+        mine = home == number
+        if mine.any():  # else served, if at all, as the others that overflow into it
+            prompt, tokens = tape.prompt[mine], tape.tokens[mine]
+            yield profile, int(prompt.max()), int((prompt + tokens).max())
 
 
 def merged(warnings: Iterable[tuple[str, float]]) -> list[str]:

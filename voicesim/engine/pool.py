@@ -193,11 +193,12 @@ class Pool:
         """
         return section(((self.I, _INT), (self.F, _FLOAT)), self.I, self._rows, entry, self.gone)
 
-    def make_room(self, name: str, rows: int) -> None:
-        """Let the sections of that capacity have ``rows`` rows at least; the arenas are copied
+    def make_room(self, **rows: int) -> None:
+        """Let the sections of these capacities have so many rows at least; the arenas are copied
         where there are fewer, so they get some to spare."""
-        if rows > self._rows[name]:
-            self._allocate({**self._rows, name: rows + rows // 2})
+        short = {name: n + n // 2 for name, n in rows.items() if n > self._rows[name]}
+        if short:
+            self._allocate(self._rows | short)
             self.view.refresh()
 
     def _write_header(self, ring: int, leaves: int, workers: int, cap: int, room: int) -> None:

@@ -54,6 +54,8 @@ class Window:
         if piece is None:
             self.known = math.inf
             return
+        # what is live, and a piece more on either side
+        pool.make_room(utterances=3 * self.first.utterances, sessions=3 * len(self.first.arrival))
         self._drop(pool, *_needed(pool))
         self._lay(pool, piece)
         self.clipped += piece.clipped
@@ -121,7 +123,7 @@ class Window:
         known = int(pool.I[at.H_UTTERANCES])
         here = known - pool.gone.get("utterances", 0)
         end = here + piece.utterances
-        pool.make_room("utterances", end)
+        pool.make_room(utterances=end)
         for entry in _UTTERANCES:
             pool.section(entry)[here:end] = 0
         ints, floats = pool.section(at.O_UTT)[here:end], pool.section(at.OF_UTT)[here:end]
@@ -136,7 +138,7 @@ class Window:
         if not pool.tape.closed:
             here = begun - pool.gone.get("sessions", 0)
             end = here + piece.sessions
-            pool.make_room("sessions", end)
+            pool.make_room(sessions=end)
             pool.section(at.OF_ARRIVAL)[here:end, 0] = piece.arrival
             pool.section(at.O_SESSION)[here:end, 0] = piece.first[:-1] + known
             pool.I[at.H_SESSIONS] = begun + piece.sessions
