@@ -128,7 +128,7 @@ def main() -> None:
     """Measure, print, and write flat keys to --json."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--hours", type=float, default=24.0, help="simulated hours (default 24)")
-    parser.add_argument("--rate", type=float, default=200.0, help="calls per second (default 200)")
+    parser.add_argument("--rate", type=float, default=220.0, help="calls per second (default 220)")
     parser.add_argument("--rows", action="store_true", help="write a row for every call, too")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()

@@ -1,5 +1,6 @@
 """A window over the tape changes nothing: the same results as with every row in memory."""
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -51,8 +52,8 @@ def in_windows(spec, tape, utterances, processes=()):
         before = sum(t.utterances for t in tapes)  # numbers in the whole again
         left.chunk_i[:, at.L_UTT] += before
         left.stall_i[:, blame.L_WHO] += before
-        tapes.append(over)
-        records.append(left)
+        tapes.append(copy.deepcopy(over))  # the rows are used again
+        records.append(copy.deepcopy(left))
 
     pool = played(spec, tape, Window(pieces_of(tape, utterances), leave), processes)
     most = pool._rows["utterances"]

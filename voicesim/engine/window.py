@@ -30,7 +30,7 @@ _LOGS = (
 Leave = Callable[[Tape, RunRecord], None]
 """Takes the calls that are over: a tape of them, and the record with nothing but their rows of
 utterances, stalls and chunks (the rest as it is so far).  Both count from the first of these calls;
-``Tape.numbers``: the calls' numbers in the whole."""
+``Tape.numbers``: the calls' numbers in the whole.  To be read at once: the rows are used again."""
 
 
 class Window:
@@ -84,14 +84,13 @@ class Window:
         if not gone and not sessions:
             return
         tape, rows = self._over(pool, gone, sessions), _logs(pool, utterance)
-        rows["utterance_i"] = pool.section(at.O_RES)[:gone].copy()
-        rows["utterance_f"] = pool.section(at.OF_RES)[:gone].copy()
-        left = replace(record(pool), **rows)
+        rows["utterance_i"] = pool.section(at.O_RES)[:gone]
+        rows["utterance_f"] = pool.section(at.OF_RES)[:gone]
+        self._leave(tape, replace(record(pool), **rows))
         self._numbers = self._numbers[sessions:]
         _move_up(pool, "utterances", _UTTERANCES, gone, int(pool.I[at.H_UTTERANCES]))
         if not pool.tape.closed:
             _move_up(pool, "sessions", _SESSIONS, sessions, int(pool.I[at.H_SESSIONS]))
-        self._leave(tape, left)
 
     def _over(self, pool: Pool, gone: int, sessions: int) -> Tape:
         """The tape of the first rows."""
@@ -100,20 +99,20 @@ class Window:
             arrival, first = np.zeros(0), np.arange(gone + 1)
         else:
             before = pool.gone.get("utterances", 0)
-            arrival = pool.section(at.OF_ARRIVAL)[:sessions, 0].copy()
+            arrival = pool.section(at.OF_ARRIVAL)[:sessions, 0]
             first = np.append(pool.section(at.O_SESSION)[:sessions, 0] - before, gone)
         return Tape(
             arrival=arrival,
             first=first,
-            tokens=ints[:, at.U_TOKENS].copy(),
-            prompt=ints[:, at.U_PROMPT].copy(),
-            think=floats[:, at.Y_THINK].copy(),
-            patience=floats[:, at.Y_PATIENCE].copy(),
+            tokens=ints[:, at.U_TOKENS],
+            prompt=ints[:, at.U_PROMPT],
+            think=floats[:, at.Y_THINK],
+            patience=floats[:, at.Y_PATIENCE],
             clipped=0,
             closed=pool.tape.closed,
             callers=pool.tape.callers,
             numbers=self._numbers[:sessions],
-            row=None if pool.tape.row is None else ints[:, at.U_ROW].copy(),
+            row=None if pool.tape.row is None else ints[:, at.U_ROW],
         )
 
     # --- what comes -----------------------------------------------------------------------------

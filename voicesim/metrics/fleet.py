@@ -4,7 +4,7 @@ Nothing couples the pools (``scenario.checks`` refuses what would), so their eve
 counts add up, gauges add up bin by bin, quantiles are taken over all streams together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -55,9 +55,12 @@ class Part:
         return Part(run, self.calls[COLUMNS["calls"]], self.streams[COLUMNS["streams"]], rows)
 
 
-def part_of(run: Run) -> Part:
-    """Tables of a run; the calls of a pool beside others keep their numbers in the whole."""
-    streams = tables.streams(run)
+def part_of(run: Run, only: Collection[str] | None = None) -> Part:
+    """Tables of a run; the calls of a pool beside others keep their numbers in the whole.
+
+    only: see ``tables.streams``.
+    """
+    streams = tables.streams(run, only)
     calls = tables.sessions(run, streams)
     if run.tape.numbers is not None:
         for table in (calls, streams):
@@ -151,7 +154,7 @@ def tally_of(play: Callable[..., Run], take: Callable[[Part], None] | None = Non
     tally = Tally()
 
     def leave(run: Run) -> None:
-        part = part_of(run)
+        part = part_of(run, None if take is not None else tables.COUNTED)
         tally.add(run, part.calls, part.streams, part.stalls)
         if take is not None:
             take(part)
