@@ -35,6 +35,20 @@ def drain(env, pool):
         pool.set_open(i % 2, i % 3 == 0)
 
 
+def trouble(env, pool):
+    """Replicas that crash, come back, fall silent, slow down, and lose their calls."""
+    for i in range(40):
+        yield env.timeout(0.41)
+        pool.crash(i % 2)
+        yield env.timeout(0.2)
+        pool.restore(i % 2)
+        pool.set_gray(0, 0.3 if i % 3 == 0 else None)
+        pool.set_slow(1, 1.0 + i % 2)
+        yield env.timeout(0.3)
+        pool.restore(0)
+        pool.cut_calls(i % 2)
+
+
 def played(spec, tape, window=None, processes=()):
     pool = Pool(spec, tape if window is None else window.first, window=window)
     env = PoolEnvironment(pool)
@@ -128,6 +142,20 @@ def test_fleets_do_not_know_of_it(utterances):
         assert differences(found, whole) == [], seed
         row = np.concatenate([t.row for t in tapes])
         assert np.array_equal(row[: tape.utterances], tape.row[: len(row)])
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_nor_do_faults_and_calls_that_stay_with_a_replica(pinned):
+    cut_calls = 0
+    for seed in range(40):
+        spec, tape = random_world(seed, engines=2, pinned=pinned)
+        whole = by_utterance(record(played(spec, tape, None, [trouble])))
+        found, _, _ = in_windows(spec, tape, 3, [trouble])
+        found = by_utterance(found)
+        found, whole = as_many(found, whole) if tape.closed else (found, whole)
+        assert differences(found, whole) == [], seed
+        cut_calls += whole.counters["cut"] + (whole.utterance_i[:, at.R_OUTCOME] == at.CUT).sum()
+    assert cut_calls > 50
 
 
 def test_it_holds_what_is_live_and_no_more():

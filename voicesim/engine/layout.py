@@ -94,6 +94,8 @@ H_PACED, H_STARTS = range(153, 155)
 H_LOST, H_CUT, H_RECONNECT, H_HALTS, H_STALE, H_RESERVES, O_SEEN = range(155, 162)
 # calls that stay with a replica: is it so; sections: by call, by engine
 H_PINNED, O_HOME, O_CALLS_ON = range(170, 173)
+# utterances that have left the arenas (engine/window.py)
+H_GONE = 180
 N_INT_HEADER = 192
 
 # --- stream rows ------------------------------------------------------------------------------

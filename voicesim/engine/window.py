@@ -89,8 +89,12 @@ class Window:
         self._leave(tape, replace(record(pool), **rows))
         self._numbers = self._numbers[sessions:]
         _move_up(pool, "utterances", _UTTERANCES, gone, int(pool.I[at.H_UTTERANCES]))
+        pool.I[at.H_GONE] = pool.gone["utterances"]
+        begun = int(pool.I[at.H_UTTERANCES if pool.tape.closed else at.H_SESSIONS])
         if not pool.tape.closed:
-            _move_up(pool, "sessions", _SESSIONS, sessions, int(pool.I[at.H_SESSIONS]))
+            _move_up(pool, "sessions", _SESSIONS, sessions, begun)
+        if pool.spec.pinned:
+            _move_up(pool, "homes", (at.O_HOME,), sessions, begun)
 
     def _over(self, pool: Pool, gone: int, sessions: int) -> Tape:
         """The tape of the first rows."""
@@ -134,6 +138,10 @@ class Window:
         begun = known if pool.tape.closed else int(pool.I[at.H_SESSIONS])
         numbers = np.arange(begun, begun + piece.sessions)
         ints[:, at.U_SESSION] = np.repeat(numbers, np.diff(piece.first))
+        if pool.spec.pinned:
+            here = begun - pool.gone.get("homes", 0)
+            pool.make_room(homes=here + piece.sessions)
+            pool.section(at.O_HOME)[here : here + piece.sessions] = -1
         if not pool.tape.closed:
             here = begun - pool.gone.get("sessions", 0)
             end = here + piece.sessions
