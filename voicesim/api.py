@@ -118,6 +118,7 @@ def run(
     backend: str = "processes",
     address: str | None = None,
     marginal: bool = False,
+    rows: bool | None = None,
     out: Where | None = None,
     progress: bool = False,
 ) -> Answer[StudyResult]:
@@ -126,13 +127,15 @@ def run(
     file: a path, or what ``voicesim.scenario.load`` gives (then without sets, seed and
     replications).  sets: overrides such as "horizon=5min".  workers: processes, default one per
     core.  chunks: also write every chunk.  engine: kernel or reference.  marginal: dialogues also
-    with one thing changed at a time.  out: run folder.
+    with one thing changed at a time.  rows: write a row for every call, stream and stall (True) or
+    count them only (False); None: by size.  out: run folder.
 
     table: a row per variant and replication, every metric.  summary: a row per variant and
     metric: mean, low, high (95 %).  Raises Error.
     """
     with said(file):
-        how = replace(how_of(workers, chunks, engine, backend, address), marginal=marginal)
+        how = how_of(workers, chunks, engine, backend, address)
+        how = replace(how, marginal=marginal, rows=rows)
         study = checked(_read(file, sets, seed, replications))
         folder = None if out is None else RunFolder(Path(out))
         found = play(study, folder, how, not progress)

@@ -29,7 +29,11 @@ from voicesim.policy.python import PolicyError
 from voicesim.scenario import Scenario, ScenarioFile
 from voicesim.scenario.cluster import KEEPS_OWN, Pool
 from voicesim.workload import rng
+from voicesim.workload.pieces import cut, draw_in_pieces
 from voicesim.workload.tape import Tape, draw_tape
+
+AT_ONCE = 1 << 16
+"""Utterances that are drawn and handed over at a time where no rows are kept: 50 MB or so."""
 
 
 @dataclass
@@ -78,6 +82,7 @@ def simulate(
     watch: bool = False,
     blame: bool = False,
     trace: tuple[float, float] | None = None,
+    leave: Callable[[Run], None] | None = None,
 ) -> Run:
     """Play one replication of a scenario with one pool (``Scenario.apart`` makes them).
 
@@ -86,17 +91,35 @@ def simulate(
     watch: note the engines' gauges in every bin, as is done for a scenario that has alarms.
     blame: log every audible stall with its causes (voicesim.metrics.stalls).
     trace: log what happens between these instants (s; voicesim.metrics.trace), causes too.
+    leave: keep in memory only what is needed, and give it the calls that are over, piece by piece:
+    a Run with a tape, utterances, stalls and chunks of those calls alone (``Tape.numbers``: which;
+    the rest of its record is as it is so far).  The run returned has no rows then; of gauges only
+    the running streams are watched, unless the scenario has alarms.
     Raises ModelError, ProfileError, PolicyError; LittleError if the run contradicts itself.
     """
     profiles = [profile_of(part.cluster.pool) for part in scenario.each_pool()]
     spec = run_spec(scenario, profiles, replication, record_chunks, blame, trace)
-    tape = tape_of(scenario, spec, replication)
     decide = python_policies(scenario, spec)
-    gauges = Gauges(spec) if watch or scenario.alarms else None
     log = Log()
     processes = (*processes, *controllers(scenario, spec, log))
-    if gauges is not None:
+    gauges = None
+    if watch or scenario.alarms:
+        gauges = Gauges(spec, running_only=leave is not None and not scenario.alarms)
         processes = (*processes, gauges.watch)
+
+    def run_of(tape: Tape, record: RunRecord, gauges: Gauges | None = gauges) -> Run:
+        return Run(scenario, profiles[0], spec, tape, record, gauges, log, profiles)
+
+    if leave is not None and engine == "kernel":
+        pieces = pieces_of(scenario, spec, replication)
+        taken = leave  # it is not None
+
+        def over(tape: Tape, record: RunRecord) -> None:
+            taken(run_of(tape, record, None))
+
+        record, tape = _in_window(spec, pieces, over, decide, processes)
+        return run_of(tape, record)
+    tape = tape_of(scenario, spec, replication)
     if engine == "reference":
         from voicesim.engine.reference import run_reference
 
@@ -104,34 +127,81 @@ def simulate(
         while tape.utterances < len(record.utterance_i):
             tape = tape.extend()  # closed loop: as many callers as the run went through
     else:
-        from voicesim.engine.pool import Pool, PoolEnvironment
+        from voicesim.engine.pool import Pool
         from voicesim.engine.pool import record as record_of
 
         pool = Pool(spec, tape, decide)
-        env = PoolEnvironment(pool)
-        for process in processes:
-            env.process(process(env, pool))
-        env.run(until=env.at(spec.end))
+        _play(pool, processes)
         record, tape = record_of(pool), pool.tape
     check_little(spec, record, undisturbed=not processes)
-    return Run(scenario, profiles[0], spec, tape, record, gauges, log, profiles)
+    run = run_of(tape, record)
+    if leave is None:
+        return run
+    leave(run)
+    return without_rows(run)
+
+
+def _play(pool: Any, processes: Sequence[Callable[[Any, Any], Any]]) -> None:
+    from voicesim.engine.pool import PoolEnvironment
+
+    env = PoolEnvironment(pool)
+    for process in processes:
+        env.process(process(env, pool))
+    env.run(until=env.at(pool.spec.end))
+
+
+def _in_window(
+    spec: PoolSpec, pieces: Iterator[Tape], over: Callable[[Tape, RunRecord], None], decide: Any,
+    processes: Sequence[Callable[[Any, Any], Any]],
+) -> tuple[RunRecord, Tape]:  # fmt: skip
+    """Play with the rows that are needed; record and tape have none left."""
+    from voicesim.engine.pool import Pool
+    from voicesim.engine.pool import record as record_of
+    from voicesim.engine.window import Window
+
+    window = Window(pieces, over)
+    pool = Pool(spec, window.first, decide, window)
+    _play(pool, processes)
+    window.close(pool)
+    return record_of(pool), window.first.emptied(window.clipped)
+
+
+def without_rows(run: Run) -> Run:
+    """The same without its callers' rows of utterances, chunks and stalls."""
+    none, record = slice(0), run.record
+    record = replace(
+        record,
+        utterance_i=record.utterance_i[none], utterance_f=record.utterance_f[none],
+        chunk_i=record.chunk_i[none], chunk_f=record.chunk_f[none],
+        stall_i=record.stall_i[none], stall_f=record.stall_f[none],
+    )  # fmt: skip
+    return replace(run, tape=run.tape.emptied(run.tape.clipped), record=record)
 
 
 def tape_of(scenario: Scenario, spec: PoolSpec, replication: int) -> Tape:
     """The callers of one replication of a scenario of one pool, or of a fleet."""
     if scenario.fleet:
         return fleet.tape(scenario, spec, replication)
-    tape = draw_tape(
-        scenario.workload,
-        scenario.horizon,
-        scenario.seed,
-        replication,
-        spec.token_audio,
-        scenario.cluster.pool.engine.max_tokens,
-    )
+    tape = draw_tape(*_drawn(scenario, spec, replication))
     if scenario.slice != (0.0, 1.0):
         tape = tape.only(callers_of(scenario, replication, tape.sessions))
     return tape
+
+
+def pieces_of(scenario: Scenario, spec: PoolSpec, replication: int) -> Iterator[Tape]:
+    """``tape_of`` in pieces; that of a fleet is drawn whole and cut."""
+    if scenario.fleet:
+        return cut(fleet.tape(scenario, spec, replication), AT_ONCE)
+    pieces = draw_in_pieces(AT_ONCE, *_drawn(scenario, spec, replication))
+    return _shared(pieces, scenario, replication)
+
+
+def _drawn(scenario: Scenario, spec: PoolSpec, replication: int) -> tuple[Any, ...]:
+    """What ``draw_tape`` asks for."""
+    return (
+        scenario.workload, scenario.horizon, scenario.seed, replication, spec.token_audio,
+        scenario.cluster.pool.engine.max_tokens,
+    )  # fmt: skip
 
 
 def callers_of(scenario: Scenario, replication: int, sessions: int) -> np.ndarray:
@@ -140,9 +210,26 @@ def callers_of(scenario: Scenario, replication: int, sessions: int) -> np.ndarra
     Each caller has a uniform number of its own, so a pool keeps its callers whatever the others
     are made of.
     """
-    low, high = scenario.slice
     u = rng.generator(scenario.seed, replication, rng.Purpose.POOL).random(sessions)
+    return _serves(scenario, u)
+
+
+def _serves(scenario: Scenario, u: np.ndarray) -> np.ndarray:
+    low, high = scenario.slice
     return np.asarray((low <= u) & (u < high))
+
+
+def _shared(pieces: Iterator[Tape], scenario: Scenario, replication: int) -> Iterator[Tape]:
+    """Of each piece the callers of a pool that serves a share of them."""
+    if scenario.slice == (0.0, 1.0):
+        yield from pieces
+        return
+    generator, before = rng.generator(scenario.seed, replication, rng.Purpose.POOL), 0
+    for piece in pieces:
+        kept = piece.only(_serves(scenario, generator.random(piece.sessions)))
+        assert kept.numbers is not None
+        yield replace(kept, numbers=kept.numbers + before)
+        before += piece.sessions
 
 
 def checked(file: ScenarioFile) -> ScenarioFile:

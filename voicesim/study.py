@@ -8,6 +8,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 from voicesim import terminal
+from voicesim.engine.profile import Profile
 from voicesim.kv import starts_said
 from voicesim.metrics import (
     dialogue_context,
@@ -32,12 +34,20 @@ from voicesim.metrics.dialogue_shown import keeps_talks
 from voicesim.metrics.dialogue_terms import terms
 from voicesim.metrics.exhibits import Exhibit, exhibit, exhibits_of_fleet, keeps_chunks
 from voicesim.metrics.extrapolated import still_live, unmeasured
+from voicesim.metrics.histogram import ERROR
+from voicesim.metrics.tally import Tally
 from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile
 from voicesim.session.build import dialogue_spec
 from voicesim.session.play import simulate_dialogue
 from voicesim.simulation import Run, profile_of, simulate
+from voicesim.tablefiles import TableFiles, stem
 from voicesim.workers import started
+
+COUNTED = (
+    f"calls were counted as they ended, not kept: ttfa_p50 to ttfa_p99 come from a histogram and "
+    f"are off by {100 * ERROR:.1f} % at most; counts and shares are exact"
+)
 
 
 @dataclass
@@ -54,6 +64,7 @@ class Outcome:
     pools: dict[str, dict[str, Any]] = field(default_factory=dict)  # of several: metrics of each
     clean: tuple[float, float] | None = None  # of a steady run: CLEAN and half-width, batch means
     exhibits: list[Exhibit] = field(default_factory=list)  # one a pool, where a folder is written
+    counted: bool = False  # no rows were kept: see voicesim.metrics.tally
 
 
 @dataclass
@@ -147,7 +158,12 @@ class StudyResult:
             "horizon": base.horizon,
             "seed": base.seed,
             "warnings": warnings,
-            "assumptions": [*self.notes, *assumptions(base), *starts(self.file)],
+            "assumptions": [
+                *self.notes,
+                *assumptions(base),
+                *starts(self.file),
+                *([COUNTED] if any(o.counted for o in ordered) else []),
+            ],
             **({} if base.dialogue is None else dialogue_context.context(terms(base))),
         }
 
@@ -165,12 +181,14 @@ def run_study(
     progress: Show = silent,
     elsewhere: Elsewhere | None = None,
     marginal: bool = False,
+    rows: bool | None = None,
 ) -> StudyResult:
     """Run every variant and replication.
 
     folder: where job tables are written (variant/replication by file name), None for nowhere.
     workers: processes, default one per core.  elsewhere: plays the runs instead of them.
     marginal: dialogues also with one thing changed at a time (metrics.dialogue_marginal).
+    rows: see ``job``.
     KeyboardInterrupt leaves a partial result with ``complete`` False.  Results do not depend on
     where the runs are played.
     """
@@ -179,7 +197,8 @@ def run_study(
     count = min(workers or os.cpu_count() or 1, len(jobs))
     result = StudyResult(file)
     calls = (
-        delayed(job)(part, name, r, folder, chunks, engine, marginal) for name, r, part in jobs
+        delayed(job)(part, name, r, folder, chunks, engine, marginal, rows=rows)
+        for name, r, part in jobs
     )
     parts: dict[tuple[str, int], list[Piece]] = defaultdict(list)
     try:
@@ -209,7 +228,7 @@ def run_study(
             finished = {(o.variant, o.replication) for o in result.outcomes}
             for name, r, part in jobs:
                 if (name, r) not in finished:
-                    for table in folder.glob(f"*/{_stem(name, r, part)}.parquet"):
+                    for table in folder.glob(f"*/{stem(name, r, part)}.parquet"):
                         table.unlink()
     return result
 
@@ -220,7 +239,7 @@ class Piece:
 
     variant: str
     replication: int
-    part: fleet.Part | None
+    part: fleet.Part | Tally | None
     outcome: Outcome | None
     warnings: list[tuple[str, float]]
     events: int
@@ -237,12 +256,16 @@ def job(
     engine: str,
     marginal: bool = False,
     processes: Sequence[Callable[[Any, Any], Any]] = (),
+    rows: bool | None = None,
 ) -> Piece:
     """One run of one pool, its tables written to ``folder``.
 
     processes: see ``simulate`` and ``simulate_dialogue``.  The first replication of a folder also
     keeps, for its page, the chunks of two calls and the batches of its engines: neither changes
     the run.
+    rows: of calls, streams and stalls; None: only of a run that is small enough to have them all
+    in memory.  Otherwise what is over is counted (voicesim.metrics.tally), and written if asked
+    for, piece by piece.
     """
     if scenario.dialogue is not None:
         return _dialogue_job(
@@ -251,33 +274,50 @@ def job(
     if scenario.fleet:
         return _fleet_job(scenario, variant, replication, folder, chunks, engine, processes)
     closely = folder is not None and replication == 0
-    kept = chunks or (closely and keeps_chunks(scenario))
-    run = simulate(
-        scenario, replication, engine, processes, record_chunks=kept, watch=closely, blame=True
-    )
-    part = fleet.part_of(run)
+    small = rows is not False and fleet.keeps_rows(scenario)
+    kept = chunks or (small and closely and keeps_chunks(scenario))
+    play = partial(
+        simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely,
+        blame=True,
+    )  # fmt: skip
+    files = None if folder is None else TableFiles(folder, variant, replication, scenario)
+    part: fleet.Part | Tally
+    if small:
+        part = fleet.part_of(play())
+        if files is not None:
+            _write(part, files.write, chunks)
+    else:
+        wanted = files is not None and (bool(rows) or chunks)
+        take = partial(_write, write=files.add, chunks=chunks) if files and wanted else None
+        try:
+            part = fleet.tally_of(play, take)
+        finally:
+            if files is not None:
+                files.close()
     shown = None if folder is None else exhibit(part, with_calls=replication == 0)
-    if folder is not None:
-        written = {"sessions": part.calls, "streams": part.streams}
-        if part.stalls is not None:
-            written["stalls"] = part.stalls
-        if chunks:
-            written["chunks"] = tables.chunks(run)
-        for name, table in written.items():
-            write_table(table, folder, name, variant, replication, scenario)
     piece = Piece(
         variant,
         replication,
-        part.light(),
+        part if isinstance(part, Tally) else part.light(),
         None,
-        warnings_of(run, variant),
-        run.record.counters.get("events", 0),
-        callers(run.tape),
+        warnings_of(part, variant),
+        part.run.record.counters.get("events", 0),
+        callers_of(part),
         shown,
     )
     if scenario.slice == (0.0, 1.0):  # the only pool: the numbers are made here, in parallel
         piece.outcome, piece.part = outcome_of([piece], scenario), None
     return piece
+
+
+def _write(part: fleet.Part, write: Callable[[str, pd.DataFrame], None], chunks: bool) -> None:
+    """The tables of a folder, whole or a piece of them."""
+    write("sessions", part.calls)
+    write("streams", part.streams)
+    if part.stalls is not None:
+        write("stalls", part.stalls)
+    if chunks:
+        write("chunks", tables.chunks(part.run))
 
 
 def _dialogue_job(
@@ -291,8 +331,9 @@ def _dialogue_job(
     )
     made = dialogue_study.tables_of(run)
     if folder is not None:
+        files = TableFiles(folder, variant, replication, scenario)
         for name, table in dialogue_study.written(run, made, chunks).items():
-            write_table(table, folder, name, variant, replication, scenario)
+            files.write(name, table)
     warnings = dialogue_study.warnings_of(run, variant)
     found = {**dialogue_metrics(made), **dialogue_study.stall_metrics(run, made)}
     if marginal:
@@ -318,12 +359,8 @@ def _fleet_job(
     part, pools = fleet.parts_of(run)
     exhibits: list[Exhibit] = []
     if folder is not None:
-        written = {"sessions": part.calls, "streams": part.streams, "stalls": part.stalls}
-        if chunks:
-            written["chunks"] = tables.chunks(run)
-        for name, table in written.items():
-            if table is not None:
-                write_table(table, folder, name, variant, replication, scenario)
+        files = TableFiles(folder, variant, replication, scenario)
+        _write(part, files.write, chunks)
         exhibits = exhibits_of_fleet(run, part, pools, replication == 0)
     warnings = warnings_of(run, variant)
     outcome = Outcome(
@@ -354,23 +391,25 @@ def outcome_of(pieces: Sequence[Piece], whole: Any) -> Outcome:
         {p.pool: fleet.metrics_of([p], whole) for p in parts} if len(parts) > 1 else {},
         _steady_clean(parts, whole),
         [p.exhibit for p in pieces if p.exhibit],
+        any(isinstance(p, Tally) for p in parts),
     )
 
 
-def _steady_clean(parts: Sequence[fleet.Part], whole: Any) -> tuple[float, float] | None:
+def _steady_clean(parts: Sequence[fleet.Part | Tally], whole: Any) -> tuple[float, float] | None:
     """CLEAN of this run alone with its half-width by batch means, where arrivals settle."""
     if whole.workload.arrivals.kind not in warmup.STATIONARY:
         return None
-    calls = pd.concat([p.calls for p in parts]).sort_values("arrival_s")
+    if tallies := [p for p in parts if isinstance(p, Tally)]:  # pools are not merged by arrival
+        return warmup.stretches(tallies[0].clean) if len(parts) == 1 else None
+    calls = pd.concat([p.calls for p in parts if isinstance(p, fleet.Part)]).sort_values(
+        "arrival_s"
+    )
     return warmup.stretches(calls.loc[calls["arrival_s"] >= whole.warmup, "clean"])
 
 
-def _stem(variant: str, replication: int, scenario: Any) -> str:
-    """Name of a run's tables; of several pools each has its own."""
-    if scenario.slice == (0.0, 1.0):
-        return f"{variant}-{replication}"  # of one pool, of a fleet
-    (pool,) = scenario.cluster.pools
-    return f"{variant}-{replication}-{pool}"
+def callers_of(part: fleet.Part | Tally) -> str:
+    """``callers`` of a run."""
+    return part.callers if isinstance(part, Tally) else callers(part.run.tape)
 
 
 def callers(tape: Any) -> str:
@@ -395,43 +434,16 @@ def replication_table(runs: Iterable[tuple[str, int, str, dict[str, Any]]]) -> p
     return pd.DataFrame(rows)
 
 
-def write_table(
-    table: pd.DataFrame, folder: Path, name: str, variant: str, replication: int, scenario: Any
-) -> None:
-    """One part of a table: NAME/VARIANT-REPLICATION.parquet (pandas and DuckDB read the folder),
-    of several pools NAME/VARIANT-REPLICATION-POOL.parquet."""
-    small = table.copy()
-    for column in map(str, small.select_dtypes("float64")):
-        if not column.endswith("_s"):  # times keep their precision
-            small[column] = small[column].astype(np.float32)
-    small.insert(0, "variant", variant)
-    small.insert(1, "replication", np.int32(replication))
-    if scenario.dialogue is None and "pool" not in small:
-        small.insert(2, "pool", next(iter(scenario.cluster.pools)))
-    target = folder / name
-    target.mkdir(parents=True, exist_ok=True)
-    path = target / f"{_stem(variant, replication, scenario)}.parquet"
-    small.to_parquet(path, index=False, compression="zstd")
-
-
-def warnings_of(run: Run, variant: str) -> list[tuple[str, float]]:
+def warnings_of(part: Run | fleet.Part | Tally, variant: str) -> list[tuple[str, float]]:
     """What a reader must know before trusting this run: texts with a place for a number, and it.
 
     ``merged`` puts together what several replications have to say.
     """
     found: list[tuple[str, float]] = []
+    run = part if isinstance(part, Run) else part.run
     tape = run.tape
-    home = run.home(np.arange(tape.utterances))
-    for number, profile in enumerate(run.profiles or [run.profile]):
-        mine = home == number
-        if not mine.any():  # served, if at all, as the others that overflow into it
-            continue
-        outside = unmeasured(
-            profile,
-            run.record.counters["max_batch"],
-            tape.prompt[mine].max(initial=0),
-            (tape.prompt + tape.tokens)[mine].max(initial=0),
-        )
+    for profile, prompt, stream in _longest(part):
+        outside = unmeasured(profile, run.record.counters["max_batch"], prompt, stream)
         found += [(f"{variant}: {text}", most) for text, most in outside]
     if tape.clipped:
         found.append((f"{variant}: {{:g}} utterances were cut to engine.max_tokens", tape.clipped))
@@ -439,6 +451,22 @@ def warnings_of(run: Run, variant: str) -> list[tuple[str, float]]:
     if live:
         found.append((f"{variant}: {still_live(run.scenario.drain)}", live))
     return found
+
+
+def _longest(part: Run | fleet.Part | Tally) -> Iterator[tuple[Profile, int, int]]:
+    """Of each pool that callers would rather go to: its profile, its longest prompt and stream
+    (tokens)."""
+    if isinstance(part, Tally):
+        yield part.run.profile, part.longest_prompt, part.longest_stream
+        return
+    run = part if isinstance(part, Run) else part.run
+    tape = run.tape
+    home = run.home(np.arange(tape.utterances))
+    for number, profile in enumerate(run.profiles or [run.profile]):
+        mine = home == number
+        if mine.any():  # else served, if at all, as the others that overflow into it
+            prompt, tokens = tape.prompt[mine], tape.tokens[mine]
+            yield profile, int(prompt.max()), int((prompt + tokens).max())
 
 
 def merged(warnings: Iterable[tuple[str, float]]) -> list[str]:

@@ -13,7 +13,8 @@ from voicesim.engine.profile import load_profile
 from voicesim.engine.spec import PoolSpec
 from voicesim.listener.definitions import underruns
 from voicesim.metrics.dialogue_run import SEGMENTS
-from voicesim.metrics.exhibits import EDGES, CallShown, ReplyShown, exhibit, keeps_chunks, listened
+from voicesim.metrics.edges import EDGES
+from voicesim.metrics.exhibits import CallShown, ReplyShown, exhibit, keeps_chunks, listened
 from voicesim.metrics.fleet import part_of
 from voicesim.metrics.summary import interval
 from voicesim.report import sentences

@@ -278,7 +278,7 @@ CLOSED = "workload.arrivals={kind: closed, callers: %s}"
         (
             [POISSON % "1e6/s"],
             "workload.arrivals: makes 600,000,000 utterances in the 600s of the horizon "
-            "(600,000,000 sessions of 1 each); 50,000,000 at most",
+            "(600,000,000 sessions of 1 each); 120,000,000 at most",
         ),
         (
             [POISSON % "100/s", "workload.utterances_per_session={geometric: {mean: 1e6}}"],

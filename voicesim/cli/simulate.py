@@ -108,6 +108,14 @@ def run(
     replications: Replications = None,
     workers: Workers = None,
     chunks: Chunks = False,
+    rows: Annotated[
+        bool | None,
+        typer.Option(
+            "--rows/--no-rows",
+            help="Write a row for every call, stream and stall, or count them only; default by "
+            "size: rows up to two million streams.",
+        ),
+    ] = None,
     engine: Engine = "kernel",
     backend: Backend = "processes",
     address: Address = None,
@@ -138,7 +146,7 @@ def run(
     """Run every variant of a scenario; print the table and write the run folder."""
     from voicesim.report.run import How, run_command
 
-    how = How(workers, chunks, engine, backend, address, marginal, trace, trace_of)
+    how = How(workers, chunks, engine, backend, address, marginal, trace, trace_of, rows)
     raise typer.Exit(run_command(file, out, sets or (), seed, replications, how, quiet, as_json))
 
 

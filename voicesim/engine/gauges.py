@@ -12,16 +12,18 @@ from voicesim.engine.spec import PoolSpec
 class Gauges:
     """Samples at the bins' edges, after everything else of that instant.
 
-    running, waiting: int64[bins, engines]; waiting is vLLM's num_requests_waiting, set once a step
+    running, waiting: int32[bins, engines]; waiting is vLLM's num_requests_waiting, set once a step
     after scheduling (callers who have just arrived are not in it).  kv: float64[bins, engines],
     share of the KV blocks in use.  preemptions: int64[bins], of the whole pool since the start.
     taken: how many samples there are (a run may end just before the last).
+    running_only: the others are not noted, and take no memory.
     """
 
-    def __init__(self, spec: PoolSpec):
+    def __init__(self, spec: PoolSpec, running_only: bool = False):
         self.spec = spec
+        self.running_only = running_only
         shape = (spec.bins, spec.replicas)
-        self.running, self.waiting = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        self.running, self.waiting = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         self.kv = np.zeros(shape)
         self.preemptions = np.zeros(spec.bins, np.int64)
         self.taken = 0
@@ -31,10 +33,13 @@ class Gauges:
         for k in range(self.spec.bins):
             yield env.timeout(max(k * self.spec.resolution - env.now, 0.0))
             running, waiting, free, preempted = pool.gauges()
-            self.running[k], self.waiting[k] = running, waiting
+            self.running[k] = running
+            self.taken = k + 1
+            if self.running_only:
+                continue
+            self.waiting[k] = waiting
             self.kv[k] = (self.spec.blocks - free) / self.spec.blocks
             self.preemptions[k] = preempted
-            self.taken = k + 1
 
     @classmethod
     def beside(cls, pools: Sequence["Gauges"], spec: PoolSpec) -> "Gauges":

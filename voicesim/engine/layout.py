@@ -98,6 +98,8 @@ H_LOST, H_CUT, H_RECONNECT, H_HALTS, H_STALE, H_RESERVES, O_SEEN = range(155, 16
 H_PINNED, O_HOME, O_CALLS_ON = range(170, 173)
 # degradation (policy/degradation.py): the pool's rung, the row of its rung 0; all pools' rungs
 H_RUNG, H_RUNG_ROW, O_RUNGS, OF_RUNGS = range(173, 177)
+# utterances that have left the arenas (engine/window.py)
+H_GONE = 180
 N_INT_HEADER = 192
 
 # --- stream rows ------------------------------------------------------------------------------

@@ -5,9 +5,10 @@ kernel returns.  ``PoolEnvironment.step`` runs whichever comes first, the pool o
 queue (the pool on ties), so control processes see the same world as in the reference.
 """
 
+import math
 from collections.abc import Callable
 from heapq import heappush
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
@@ -90,12 +91,26 @@ _FLOAT = (
 )
 
 
+class Window(Protocol):
+    """Which of the tape's rows are in a pool's arenas (voicesim.engine.window)."""
+
+    known: float
+    """A time (s) before which every arrival is there, inf: all are."""
+
+    def slide(self, pool: "Pool") -> None:
+        """Bring more of the tape."""
+
+
 class Pool:
     """State of one run; see voicesim.engine.spec for the parameters and the Tape for callers."""
 
-    def __init__(self, spec: PoolSpec, tape: Tape, decide: Decide | None = None):
+    def __init__(
+        self, spec: PoolSpec, tape: Tape, decide: Decide | None = None, window: Window | None = None
+    ):
         self.spec = spec
         self.tape = tape
+        self.window = window  # None: all the tape's rows are here from the start to the end
+        self.gone: dict[str, int] = {}  # utterances and sessions that have left the arenas
         self._decide = decide
         self._answer = (0, 0)
         pools, engines = spec.pools, spec.replicas
@@ -167,8 +182,8 @@ class Pool:
         if self.spec.blame:
             rows["blamed"] = rows["slots"]
         before = self._rows if len(self.I) > at.N_INT_HEADER else None
-        self.I = resized(self.I, None, _INT, at.N_INT_HEADER, rows, before)
-        self.F = resized(self.F, self.I, _FLOAT, at.N_FLOAT_HEADER, rows, before)
+        self.I = resized(self.I, None, _INT, at.N_INT_HEADER, rows, before, self.gone)
+        self.F = resized(self.F, self.I, _FLOAT, at.N_FLOAT_HEADER, rows, before, self.gone)
         self._rows = rows
         self.arenas = (self.F.ctypes.data, self.I.ctypes.data)
         self.I[at.C_SLOTS] = rows["slots"]
@@ -177,8 +192,20 @@ class Pool:
         self.I[at.C_STALLS], self.I[at.C_TRACE] = rows["stalls"], rows["traced"]
 
     def section(self, entry: int) -> np.ndarray:
-        """A section as a 2-D array (rows, columns), by its header entry."""
-        return section(((self.I, _INT), (self.F, _FLOAT)), self.I, self._rows, entry)
+        """A section as a 2-D array (rows, columns), by its header entry.
+
+        With a window the first row of a section of utterances or sessions is number ``gone`` of
+        them; the offsets in the header count from number 0.
+        """
+        return section(((self.I, _INT), (self.F, _FLOAT)), self.I, self._rows, entry, self.gone)
+
+    def make_room(self, **rows: int) -> None:
+        """Let the sections of these capacities have so many rows at least; the arenas are copied
+        where there are fewer, so they get some to spare."""
+        short = {name: n + n // 2 for name, n in rows.items() if n > self._rows[name]}
+        if short:
+            self._allocate(self._rows | short)
+            self.view.refresh()
 
     def _write_header(self, ring: int, leaves: int, workers: int, cap: int, room: int) -> None:
         s, I, F = self.spec, self.I, self.F
@@ -370,6 +397,11 @@ class Pool:
 
     def _grow(self) -> None:
         """Make room where the kernel found too little of it (see room in kernel/loop.py)."""
+        ahead = ROOM_CHECK * self.tape.callers if self.tape.closed else 0
+        short = self.I[at.H_NEXT_UTT] + ahead > self.I[at.H_UTTERANCES]
+        if short and self.window is not None:
+            self.window.slide(self)
+            short = False
         I, rows = self.I, dict(self._rows)
         margin = int(I[at.H_ROOM])
         slots, utterances = rows["slots"], rows["utterances"]
@@ -383,10 +415,12 @@ class Pool:
             rows["stalls"] = 2 * rows["stalls"] + margin
         if rows["traced"] and I[at.H_NTRACE] + 4 * margin > rows["traced"]:
             rows["traced"] = 2 * rows["traced"] + 4 * margin
-        if self.tape.closed and I[at.H_NEXT_UTT] + ROOM_CHECK * self.tape.callers > utterances:
+        if short:
             self.tape = self.tape.extend()
             rows["utterances"] = len(self.tape.tokens)
             rows["homes"] = rows["utterances"] if self.spec.pinned else 0
+        if rows == self._rows:
+            return
         self._allocate(rows)
         if rows["slots"] > slots:
             self._free_slots(slots)
@@ -403,6 +437,14 @@ class Pool:
 
     def advance(self, until: float) -> None:
         """Play every event up to and including ``until`` (s)."""
+        if self.window is not None:
+            while until >= self.window.known:
+                if self.window.known > self.now:  # arrivals at that very instant may be missing
+                    self._play(math.nextafter(self.window.known, 0.0))
+                self.window.slide(self)
+        self._play(until)
+
+    def _play(self, until: float) -> None:
         action, replica = 0, 0
         while True:
             status = run(*self.arenas, until, action, replica)
@@ -425,7 +467,7 @@ class Pool:
             t = min(t, float(self.section(at.OF_HEAP_T)[0, 0]))
         n = self.I[at.H_NEXT_SESSION]
         if n < self.I[at.H_SESSIONS]:
-            t = min(t, float(self.section(at.OF_ARRIVAL)[n, 0]))
+            t = min(t, float(self.F[self.I[at.OF_ARRIVAL] + n]))
         return t
 
     def gauges(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -557,12 +599,13 @@ ControlProcess = Callable[[simpy.Environment, Any], Any]
 def record(pool: Pool) -> RunRecord:
     """The results of a pool's run so far; the tables are windows into its arenas."""
     I, F = pool.I, pool.F
+    here = int(I[at.H_UTTERANCES]) - pool.gone.get("utterances", 0)
     engines, floats = pool.section(at.O_ENGINE), pool.section(at.OF_ENGINE)
     logged, blamed = int(I[at.H_NCHUNKS]), int(I[at.H_NSTALLS])
     stalled = F[at.K_FIRST_STALL] < NEVER
     return RunRecord(
-        utterance_i=pool.section(at.O_RES),
-        utterance_f=pool.section(at.OF_RES),
+        utterance_i=pool.section(at.O_RES)[:here],
+        utterance_f=pool.section(at.OF_RES)[:here],
         series=pool.section(at.O_SERIES),
         gaps=pool.section(at.O_GAPS),
         gap_hist=pool.section(at.O_HIST)[0],

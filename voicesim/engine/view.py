@@ -47,7 +47,7 @@ class PoolView:
         u = int(row[at.S_UTT])
         return Request(
             self.now,
-            int(pool.section(at.O_UTT)[u, at.U_SESSION]),
+            int(pool.I[pool.I[at.O_UTT] + u * at.NUI + at.U_SESSION]),
             u,
             int(row[at.S_PROMPT]),
             int(row[at.S_TOKENS]) * pool.spec.token_audio,

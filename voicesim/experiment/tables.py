@@ -19,6 +19,7 @@ class TableJob(Job):
 
     chunks: bool = False
     engine: str = "kernel"
+    rows: bool | None = None
 
     @property
     def id(self) -> tuple[str, int]:
@@ -28,7 +29,7 @@ class TableJob(Job):
 
 def elsewhere(
     kind: str, workers: int | None, address: str | None, folder: Path | None, chunks: bool,
-    engine: str,
+    engine: str, rows: bool | None = None,
 ) -> Elsewhere | None:  # fmt: skip
     """How ``study.run_study`` plays on this backend; None: its own processes do.
 
@@ -40,7 +41,7 @@ def elsewhere(
 
     def play(runs: Sequence[tuple[str, int, Scenario]]) -> Iterator[Piece]:
         jobs = [
-            TableJob(**vars(jobs_of(name, part, r + 1)[r]), chunks=chunks, engine=engine)
+            TableJob(**vars(jobs_of(name, part, r + 1)[r]), chunks=chunks, engine=engine, rows=rows)
             for name, r, part in runs
         ]
         with backend(kind, workers, address) as place:
@@ -59,6 +60,7 @@ def play_tables(job_: Job) -> dict[str, Any]:
     scenario = ready(job_)
     with tempfile.TemporaryDirectory() as name:
         there = Path(name)
-        piece = job(scenario, job_.variant, job_.replication, there, job_.chunks, job_.engine)
+        named = job_.variant, job_.replication
+        piece = job(scenario, *named, there, job_.chunks, job_.engine, rows=job_.rows)
         tables = {str(p.relative_to(there)): p.read_bytes() for p in there.rglob("*.parquet")}
     return {"piece": piece, "tables": tables}

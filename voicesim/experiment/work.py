@@ -27,7 +27,7 @@ from voicesim.scenario.cluster import Pool
 from voicesim.session.play import simulate_dialogue
 from voicesim.session.record import D_LIVE
 from voicesim.simulation import Run, simulate
-from voicesim.study import callers, warnings_of
+from voicesim.study import callers, callers_of, warnings_of
 
 MODEL_PARTS = (
     "cluster",
@@ -83,11 +83,13 @@ def play(job: Job) -> dict[str, Any]:
     """
     if job.scenario.dialogue is not None:
         return _kept_form(_dialogue(job))
-    whole, runs = runs_of(job)
+    whole = ready(job)
+    parts = [fleet.played(part, job.replication) for part in whole.apart()]
+    runs = [part.run for part in parts]
     result = {
-        "metrics": fleet.metrics_of([fleet.part_of(run) for run in runs], whole),
-        "warnings": [w for run in runs for w in warnings_of(run, job.variant)],
-        "callers": "-".join(callers(run.tape) for run in runs),
+        "metrics": fleet.metrics_of(parts, whole),
+        "warnings": [w for part in parts for w in warnings_of(part, job.variant)],
+        "callers": "-".join(callers_of(part) for part in parts),
         "live": live_of(runs),
         "events": sum(int(run.record.counters.get("events", 0)) for run in runs),
     }

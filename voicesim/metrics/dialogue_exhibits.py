@@ -9,7 +9,8 @@ from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import PoolSpec
 from voicesim.metrics.dialogue import Tables
 from voicesim.metrics.dialogue_shown import TalkShown, two_talks
-from voicesim.metrics.exhibits import Exhibit, counted
+from voicesim.metrics.edges import counted
+from voicesim.metrics.exhibits import Exhibit
 from voicesim.session.play import DialogueRun
 
 WHOLE = ""

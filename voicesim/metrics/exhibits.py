@@ -15,11 +15,10 @@ from voicesim.engine import layout as at
 from voicesim.engine.spec import PoolSpec
 from voicesim.listener.player import PLAYING, PREBUFFERING, ROUNDING, SILENT, deliver
 from voicesim.metrics import tables
+from voicesim.metrics.edges import counted, curves
 from voicesim.metrics.fleet import Part
+from voicesim.metrics.tally import Tally
 from voicesim.simulation import Run
-
-EDGES = 10.0 ** (np.arange(-72, 61) / 24)
-"""Seconds at which the curves are known: 1 ms to about 300 s, 24 points a decade."""
 
 MOST_CALLS = 1_000_000
 """Expected calls of a pool beyond which no chunks are kept for the two calls: a chunk takes 64
@@ -79,20 +78,23 @@ class ReplyShown:
     stalls: np.ndarray
 
 
-def exhibit(part: Part, with_calls: bool = True) -> Exhibit:
-    """The extracts of a pool's run, from its whole tables (before ``Part.light``)."""
-    run, calls, streams = part.run, part.calls, part.streams
-    late = calls["session"][calls["arrival_s"] >= run.scenario.warmup]
-    seen = streams[streams["session"].isin(late)]
-    heard = (seen["started_s"] - seen["requested_s"]).dropna()
-    stalled = seen["stall_largest_s"].dropna()
+def exhibit(part: Part | Tally, with_calls: bool = True) -> Exhibit:
+    """The extracts of a pool's run, from its whole tables (before ``Part.light``) or a tally."""
+    run = part.run
+    most = int(run.record.counters["max_batch"])
+    batches = _batches(run, None if run.gauges is None else run.gauges.running)
+    if isinstance(part, Tally):
+        heard, stalled, half = part.heard, part.stalled, part.half_way
+        return Exhibit(part.pool, heard, stalled, batches, most, half)
+    calls, streams = part.calls, part.streams
+    heard, stalled = curves(calls, streams, run.scenario.warmup)
     half = run.tape.prompt.mean() + run.tape.tokens.mean() / 2 if run.tape.utterances else 0.0
     return Exhibit(
         part.pool,
-        counted(heard),
-        counted(stalled),
-        _batches(run, None if run.gauges is None else run.gauges.running),
-        int(run.record.counters["max_batch"]),
+        heard,
+        stalled,
+        batches,
+        most,
         float(half),
         two_calls(run, calls, streams) if with_calls and len(run.record.chunk_i) else [],
     )
@@ -123,12 +125,6 @@ def exhibits_of_fleet(
 def keeps_chunks(scenario: Any) -> bool:
     """Whether a run is small enough to keep every chunk while it lasts."""
     return bool(scenario.workload.arrivals.expected(scenario.horizon) <= MOST_CALLS)
-
-
-def counted(seconds: pd.Series) -> np.ndarray:
-    """int64[EDGES + 1]: how many are up to the first edge, up to the second, ..., beyond."""
-    bins = np.searchsorted(EDGES, seconds.to_numpy(float), side="left")
-    return np.bincount(bins, minlength=len(EDGES) + 1)
 
 
 def _batches(run: Run, running: np.ndarray | None) -> np.ndarray:

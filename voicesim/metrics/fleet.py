@@ -4,8 +4,9 @@ Nothing couples the pools (``scenario.checks`` refuses what would), so their eve
 counts add up, gauges add up bin by bin, quantiles are taken over all streams together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ from voicesim.engine.gauges import Gauges
 from voicesim.engine.layout import B_WAITING_MAX
 from voicesim.engine.record import RunRecord
 from voicesim.metrics import stalls, tables
-from voicesim.metrics.summary import busy_shares, run_metrics
+from voicesim.metrics.counted import NOBODY
+from voicesim.metrics.summary import Value, busy_shares, fired_by, numbers, run_metrics
+from voicesim.metrics.tally import Tally
 from voicesim.scenario import Scenario
-from voicesim.simulation import Run
+from voicesim.simulation import Run, profile_of, simulate, token_audio, without_rows
+from voicesim.workload.pieces import expected_utterances
 
 COLUMNS = {
     "calls": [
@@ -49,24 +53,17 @@ class Part:
 
     def light(self) -> "Part":
         """Without what metrics do not read: small enough to send between processes."""
-        record, none = self.run.record, slice(0)
-        record = replace(
-            record,
-            utterance_i=record.utterance_i[none], utterance_f=record.utterance_f[none],
-            chunk_i=record.chunk_i[none], chunk_f=record.chunk_f[none],
-            stall_i=record.stall_i[none], stall_f=record.stall_f[none],
-        )  # fmt: skip
-        tape = self.run.tape
-        if not tape.closed:
-            tape = tape.only(np.zeros(tape.sessions, dtype=bool))
-        run = replace(self.run, tape=tape, record=record)
+        run = without_rows(self.run)
         rows = None if self.stalls is None else self.stalls.drop(columns="detail")
         return Part(run, self.calls[COLUMNS["calls"]], self.streams[COLUMNS["streams"]], rows)
 
 
-def part_of(run: Run) -> Part:
-    """Tables of a run; the calls of a pool beside others keep their numbers in the whole."""
-    streams = tables.streams(run)
+def part_of(run: Run, only: Collection[str] | None = None) -> Part:
+    """Tables of a run; the calls of a pool beside others keep their numbers in the whole.
+
+    only: see ``tables.streams``.
+    """
+    streams = tables.streams(run, only)
     calls = tables.sessions(run, streams)
     if run.tape.numbers is not None:
         for table in (calls, streams):
@@ -125,13 +122,60 @@ def _of_pool(whole: Part, number: int, streams: np.ndarray, calls: np.ndarray) -
     return Part(own, whole.calls[calls], whole.streams[streams])
 
 
-def metrics_of(parts: Sequence[Part], whole: Scenario) -> dict[str, Any]:
+MOST_ROWS = 2_000_000
+"""Expected streams of a pool beyond which a run keeps no rows unless asked: about 1.5 GB."""
+
+
+def keeps_rows(scenario: Scenario) -> bool:
+    """Whether a pool's run is small enough to have all its rows in memory; a fleet's has them.
+
+    Raises ProfileError, ModelError.
+    """
+    if scenario.fleet:
+        return True
+    workload, low, high = scenario.tts, *scenario.slice
+    step = 0.0
+    if workload.arrivals.kind == "closed" and workload.utterance.audio is None:
+        step = token_audio(profile_of(scenario.cluster.pool))
+    return expected_utterances(workload, scenario.horizon, step) * (high - low) <= MOST_ROWS
+
+
+def played(scenario: Scenario, replication: int) -> "Part | Tally":
+    """One replication of a scenario with one pool: its tables, or a tally where they are too
+    large."""
+    if keeps_rows(scenario):
+        return part_of(simulate(scenario, replication))
+    return tally_of(partial(simulate, scenario, replication))
+
+
+def tally_of(play: Callable[..., Run], take: Callable[[Part], None] | None = None) -> Tally:
+    """Play a run of one pool and keep no rows of it.
+
+    play: ``simulate`` but for its ``leave``.  take: gets the tables of the calls that are over, a
+    piece at a time.
+    """
+    tally = Tally()
+
+    def leave(run: Run) -> None:
+        part = part_of(run, None if take is not None else tables.COUNTED)
+        tally.add(run, part.calls, part.streams, part.stalls)
+        if take is not None:
+            take(part)
+
+    tally.finish(play(leave=leave))
+    return tally
+
+
+def metrics_of(parts: Sequence[Part | Tally], whole: Scenario) -> dict[str, Any]:
     """Metrics of a run (``metrics.summary.run_metrics``, and the causes of its stalls if they are
-    known) from the parts of all its pools."""
-    found = _metrics(parts, whole)
-    blamed = [p.stalls for p in parts if p.stalls is not None]
+    known) from the parts of all its pools: tables, or tallies of them all."""
+    if tallies := [p for p in parts if isinstance(p, Tally)]:
+        return _of_tallies(tallies, whole)
+    kept = [p for p in parts if isinstance(p, Part)]
+    found = _metrics(kept, whole)
+    blamed = [p.stalls for p in kept if p.stalls is not None]
     if blamed:
-        calls = pd.concat([p.calls for p in parts], ignore_index=True)
+        calls = pd.concat([p.calls for p in kept], ignore_index=True)
         counted = calls["session"][calls["arrival_s"] >= whole.warmup].to_numpy()
         found |= stalls.metrics(pd.concat(blamed, ignore_index=True), counted)
     return found
@@ -143,14 +187,36 @@ def _metrics(parts: Sequence[Part], whole: Scenario) -> dict[str, Any]:
     calls = pd.concat([p.calls for p in parts], ignore_index=True)
     streams = pd.concat([p.streams for p in parts], ignore_index=True)
     found = run_metrics(together([p.run for p in parts], whole), calls, streams)
-    engines = [p.run.spec.engines for p in parts]
-    shares = [busy_shares(p.run) for p in parts]
-    for stage in found["busy_share"]:
+    return found | {"busy_share": _busy([p.run for p in parts])}
+
+
+def _of_tallies(parts: Sequence[Tally], whole: Scenario) -> dict[str, Any]:
+    runs = [p.run for p in parts]
+    run = together(runs, whole)
+    waited = [p.waited for p in parts if p.waited is not None]
+    fired = fired_by(run, np.sum(waited, axis=0)) if waited else {}
+    found = numbers(run, sum((p.counted for p in parts), NOBODY), fired)
+    found["busy_share"] = _busy(runs)
+    if runs[0].spec.blame:
+        number = stalls.together(p.number for p in parts)
+        seconds = stalls.together(p.seconds for p in parts)
+        found |= stalls.told(number, seconds)
+    return found
+
+
+def _busy(runs: Sequence[Run]) -> dict[str, Value]:
+    """Busy shares of pools together: each weighs as many replicas as it has."""
+    if len(runs) == 1:
+        return busy_shares(runs[0])
+    engines = [r.spec.engines for r in runs]
+    shares = [busy_shares(r) for r in runs]
+    found: dict[str, Value] = {}
+    for stage in shares[0]:
         known = [
             (x, n) for s, n in zip(shares, engines, strict=True) if (x := s[stage]) is not None
         ]
         total = sum(x * n for x, n in known)
-        found["busy_share"][stage] = total / sum(n for _, n in known) if known else None
+        found[stage] = total / sum(n for _, n in known) if known else None
     return found
 
 

@@ -77,14 +77,15 @@ class Observed:
 
 def observe(run: Run, streams: pd.DataFrame) -> Observed:
     """What could be scraped from a run whose gauges were watched; streams: its whole table."""
+    return observed(run, waits(run, streams))
+
+
+def observed(run: Run, waited: np.ndarray) -> Observed:
+    """``observe`` from the counts of ``waits``."""
     gauges, spec, record = run.gauges, run.spec, run.record
     assert gauges is not None, "simulate(..., watch=True)"
-    heard = streams[streams["started_s"].notna()]
-    when = heard["started_s"].to_numpy()
-    network = run.scenario.listener.network
-    ttfa = when - heard["requested_s"].to_numpy()
-    ttfp = when - heard["admitted_s"].to_numpy() - network.delay - network.jitter
     n = gauges.taken
+    ttfa, ttfp = (_before(counts.cumsum(axis=1))[:n] for counts in waited)
     return Observed(
         bin_s=spec.resolution,
         warmup=spec.warmup,
@@ -96,26 +97,36 @@ def observe(run: Run, streams: pd.DataFrame) -> Observed:
         kv=gauges.kv[:n],
         preemptions=gauges.preemptions[:n],
         gaps=_before(_at_most(record.gaps))[:n],
-        ttfa=_counted(when, ttfa, spec.resolution, spec.bins)[:n],
-        ttfp=_counted(when, ttfp, spec.resolution, spec.bins)[:n],
+        ttfa=ttfa,
+        ttfp=ttfp,
         stalls=record.series[:n, at.B_STALLS],
     )
+
+
+def waits(run: Run, streams: pd.DataFrame) -> np.ndarray:
+    """int64[2, bins, edges]: TTFA and TTFP of the streams by the bin in which they began to be
+    heard, and by the first of WAIT_EDGES that they do not exceed."""
+    heard = streams[streams["started_s"].notna()]
+    when = heard["started_s"].to_numpy()
+    network, spec = run.scenario.listener.network, run.spec
+    ttfa = when - heard["requested_s"].to_numpy()
+    ttfp = when - heard["admitted_s"].to_numpy() - network.delay - network.jitter
+    counts = np.zeros((2, spec.bins, len(WAIT_EDGES)), np.int64)
+    rows = np.minimum((when / spec.resolution).astype(np.int64), spec.bins - 1)
+    for which, seconds in enumerate((ttfa, ttfp)):
+        np.add.at(counts[which], (rows, np.searchsorted(WAIT_EDGES, seconds)), 1)
+    return counts
 
 
 def _at_most(gaps: np.ndarray) -> np.ndarray:
     """int64[bins, edges]: gaps of each bin up to each of GAP_EDGES."""
     edges = at.quantile_edges(at.COARSE_PER_OCTAVE)
     upto = np.searchsorted(edges, GAP_EDGES[:-1])
-    total = gaps.cumsum(axis=1)
-    return np.column_stack((total[:, upto - 1], total[:, -1]))
-
-
-def _counted(when: np.ndarray, waits: np.ndarray, bin_s: float, bins: int) -> np.ndarray:
-    """int64[bins, edges]: waits up to each of WAIT_EDGES that ended before each bin's edge."""
-    counts = np.zeros((bins, len(WAIT_EDGES)), np.int64)
-    rows = np.minimum((when / bin_s).astype(np.int64), bins - 1)
-    np.add.at(counts, (rows, np.searchsorted(WAIT_EDGES, waits)), 1)
-    return _before(counts.cumsum(axis=1))
+    counts = np.empty((len(gaps), len(GAP_EDGES)), np.int64)
+    for k in range(0, len(gaps), 4096):  # a day of bins is large
+        total = gaps[k : k + 4096].cumsum(axis=1)
+        counts[k : k + 4096] = np.column_stack((total[:, upto - 1], total[:, -1]))
+    return counts
 
 
 def _before(counts: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The audible stalls of a run and their causes (voicesim.engine.blame): one row each."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ EVIDENCE = {
     "prefill_largest": b.L_LONGEST,
     "step": b.L_STEP,
 }
+
+Sums = dict[str, float]
 
 
 def stalls(run: Run) -> pd.DataFrame:
@@ -58,7 +61,10 @@ def table(
             "began_s": floats[:, b.L_BEGAN],
             "length_s": floats[:, b.L_LENGTH],
             "cause": cause,
-            "detail": [detail(i, f) for i, f in zip(ints.tolist(), floats.tolist(), strict=True)],
+            "detail": pd.Series(
+                [detail(i, f) for i, f in zip(ints.tolist(), floats.tolist(), strict=True)],
+                dtype="str",
+            ),
             **{
                 f"{name}_s": shares[:, c]
                 for c, name in enumerate(b.CAUSES)
@@ -74,12 +80,37 @@ def table(
 def metrics(rows: pd.DataFrame, counted: np.ndarray) -> dict[str, Any]:
     """stall_causes: share of the audible stalls by their main cause (None: there are none);
     stall_cause_seconds: seconds of them charged to each cause.  counted: sessions that count."""
+    return told(*causes(rows, counted))
+
+
+def causes(rows: pd.DataFrame, counted: np.ndarray) -> tuple[Sums, Sums]:
+    """How many stalls there are by main cause, and their seconds by the cause they are charged to.
+
+    Of pieces of a run both add up (``together``).
+    """
     rows = rows[rows["session"].isin(counted)]
     names = [name for name in b.CAUSES if f"{name}_s" in rows]
     n = rows["cause"].value_counts()
+    return (
+        {x: int(n.get(x, 0)) for x in names},
+        {x: float(rows[f"{x}_s"].sum()) for x in names},
+    )
+
+
+def together(pieces: Iterable[Sums]) -> Sums:
+    """Sums of sums by cause."""
+    found: Sums = {}
+    for piece in pieces:
+        found |= {x: found.get(x, 0) + n for x, n in piece.items()}
+    return found
+
+
+def told(number: Sums, seconds: Sums) -> dict[str, Any]:
+    """``metrics`` from the sums of ``causes``."""
+    total = sum(number.values())
     return {
-        "stall_causes": {x: float(n[x]) / len(rows) if len(rows) else None for x in names},
-        "stall_cause_seconds": {x: float(rows[f"{x}_s"].sum()) for x in names},
+        "stall_causes": {x: n / total if total else None for x, n in number.items()},
+        "stall_cause_seconds": dict(seconds),
     }
 
 

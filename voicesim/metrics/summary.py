@@ -10,7 +10,9 @@ from scipy.stats import t as student
 from voicesim.engine.cost import HOST, HOST_PER_CHUNK
 from voicesim.engine.quantiles import quantile_rows
 from voicesim.metrics.alarms import watch
-from voicesim.metrics.observed import observe
+from voicesim.metrics.counted import Counted, count
+from voicesim.metrics.histogram import Histogram
+from voicesim.metrics.observed import observed, waits
 from voicesim.metrics.promql import Clock
 from voicesim.simulation import Run
 
@@ -23,70 +25,65 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
     Counts are calls.  None: not measured (no chunk timeline, nobody started, no stall).
     busy_share is a dictionary by stage.
     """
-    scenario = run.scenario
-    fired = alarms_fired(run, streams)
-    calls = calls[calls["arrival_s"] >= scenario.warmup]
-    streams = streams[streams["session"].isin(calls["session"])]
-    outcome = calls["outcome"].value_counts()
-    accepted = calls[calls["accepted"] & (calls["outcome"] != "refused")]
-    measured = accepted[accepted["measured"]]
-    completed = streams[streams["outcome"] == "completed"]
-    ttfa = (streams["started_s"] - streams["requested_s"]).dropna().to_numpy()
-    timed = completed[completed["chunks"] >= 2]  # the others have no timeline to stall in
-    audio_minutes = timed["audio_s"].sum() / 60.0
-    multi = timed["stall_largest_s"].to_numpy()
-    live = int(outcome.get("live", 0))
+    counted = count(calls, streams, run.scenario.warmup)
+    return numbers(run, counted, alarms_fired(run, streams))
+
+
+def numbers(run: Run, counted: Counted, fired: dict[str, Value]) -> dict[str, Any]:
+    """``run_metrics`` from counts; fired: see ``alarms_fired``."""
+    live = counted.outcome("live")
+    offered = counted.calls - live
     if run.tape.closed:
         live += run.record.counters["live_calls"]  # no row tells of a call that is not settled
-    offered = len(calls) - int(outcome.get("live", 0)) + live
-    clean = int(calls["clean"].sum())
+    offered += live
+    audio_minutes = counted.audio_s / 60.0
     cost = gpu_cost(run)
     gap = float(quantile_rows(run.record.gap_hist[None, :], 0.99)[0])
     stalled = np.isfinite(run.record.first_stall)
     return {
         "offered": float(offered),
-        "refused": float(outcome.get("refused", 0)),
-        "abandoned": float(outcome.get("abandoned", 0)),
-        "failed": float(outcome.get("failed", 0)),
-        "cut": float(outcome.get("cut", 0)),
-        "completed": float(outcome.get("completed", 0)),
-        "stood_in": float(outcome.get("stood_in", 0)),
+        **{
+            name: float(counted.outcome(name))
+            for name in ("refused", "abandoned", "failed", "cut", "completed", "stood_in")
+        },
         "live_at_end": float(live),
-        "clean_share": clean / offered if offered else None,
-        "degraded_share": share(calls["degraded"]),
-        "clean_degraded_share": share(calls["degraded"] & calls["clean"]),
-        "stalled_share": share(measured["audible_stalls"] > 0),
+        "clean_share": of(counted.clean, offered),
+        "degraded_share": of(counted.degraded, counted.calls),
+        "clean_degraded_share": of(counted.clean_degraded, counted.calls),
+        "stalled_share": of(counted.stalled, counted.measured),
         "stall_seconds_per_1000_audio_minutes": (
-            1000.0 * timed["stall_total_s"].sum() / audio_minutes if audio_minutes else None
+            1000.0 * counted.stall_s / audio_minutes if audio_minutes else None
         ),
         "pace_p99": 1.0 / gap if gap > 0 else None,
-        **{f"ttfa_p{q}_s": nearest_rank(ttfa, q / 100.0) for q in (50, 95, 99)},
-        "c50": share(multi <= 0.05),
-        "c100": share(multi <= 0.1),
-        "c200": share(multi <= 0.2),
+        **{f"ttfa_p{q}_s": nearest_rank(counted.waits, q / 100.0) for q in (50, 95, 99)},
+        **{name: of(int(n), counted.timed) for name, n in zip(SHARES, counted.within, strict=True)},
         "busy_share": busy_shares(run),
         "waiting_at_first_stall": float(run.record.first_stall_waiting) if stalled else None,
         "first_stall_s": run.record.first_stall if stalled else None,
         "alarm_lead_s": alarm_lead(run, fired),
         "alarm_fired_s": fired,
-        "not_measured": float(len(accepted) - len(measured)),
+        "not_measured": float(counted.accepted - counted.measured),
         "preemptions": float(run.record.counters["preemptions"]),
-        **rungs(scenario.policies.degradation, streams),
+        **rungs(run.scenario.policies.degradation, counted.rungs),
         "gpu_cost": cost,
-        "cost_per_1000_clean_calls": None if cost is None or not clean else 1000.0 * cost / clean,
+        "cost_per_1000_clean_calls": (
+            None if cost is None or not counted.clean else 1000.0 * cost / counted.clean
+        ),
     }
 
 
-def rungs(given: Any, streams: pd.DataFrame) -> dict[str, dict[str, Value]]:
+def of(part: int, whole: int) -> Value:
+    """A share; None of none."""
+    return part / whole if whole else None
+
+
+def rungs(given: Any, counts: np.ndarray) -> dict[str, dict[str, Value]]:
     """Share of the utterances asked for that each rung of a ladder had, and the means of what it
-    cost them (the user's own numbers)."""
-    if given is None or not given.ladder:
+    cost them (the user's own numbers).  counts: int64[n], utterances by rung."""
+    if given is None or not given.ladder or not counts.sum():
         return {}
     of_rung = [(0.0, 0.0, 0.0), *((r.cost.mos, r.cost.wer, r.cost.words) for r in given.ladder)]
-    counts = np.bincount(streams["rung"], minlength=len(of_rung))
-    if not len(streams):
-        return {}
-    shares = counts / len(streams)
+    shares = counts[: len(of_rung)] / counts.sum()
     lost = dict(zip(("mos", "wer", "words"), shares @ np.array(of_rung), strict=True))
     names = ("as it is", *(r.name for r in given.ladder))
     return {
@@ -100,8 +97,10 @@ def share(true: Any) -> Value:
     return float(np.mean(true)) if len(true) else None
 
 
-def nearest_rank(values: np.ndarray, q: float) -> Value:
+def nearest_rank(values: np.ndarray | Histogram, q: float) -> Value:
     """Nearest-rank quantile; None of nothing."""
+    if isinstance(values, Histogram):
+        return values.quantile(q)
     if not len(values):
         return None
     k = max(int(np.ceil(q * len(values))) - 1, 0)
@@ -127,9 +126,12 @@ def alarms_fired(run: Run, streams: pd.DataFrame) -> dict[str, Value]:
 
     As a Prometheus that scrapes and evaluates in every bin has it.
     """
-    if not run.scenario.alarms:
-        return {}
-    seen, clock = observe(run, streams), Clock(run.spec.resolution)
+    return fired_by(run, waits(run, streams)) if run.scenario.alarms else {}
+
+
+def fired_by(run: Run, waited: np.ndarray) -> dict[str, Value]:
+    """``alarms_fired`` from the counts of voicesim.metrics.observed.waits."""
+    seen, clock = observed(run, waited), Clock(run.spec.resolution)
     found: dict[str, Value] = {}
     for rule in run.scenario.alarms:
         spells = watch(seen, rule, clock).spells(seen.warmup)

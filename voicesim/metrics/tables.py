@@ -1,5 +1,6 @@
 """Tables of a run: one row per call (session), per stream (utterance), per chunk, per bin."""
 
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,14 @@ WORSE = np.array(
 """Outcomes of an utterance, what counts more for its call after what counts less."""
 
 
-def streams(run: Run) -> pd.DataFrame:
+COUNTED = frozenset(
+    ("session", "outcome", "requested_s", "admitted_s", "started_s", "audio_s", "chunks",
+     "stall_total_s", "stall_largest_s", "audible_stalls", "lost_audio_s", "rung", "filler")
+)  # fmt: skip
+"""Columns of the streams that calls and numbers are made of."""
+
+
+def streams(run: Run, only: Collection[str] | None = None) -> pd.DataFrame:
     """One row per utterance that was asked for and settled.
 
     Times in s from the start of the run, NaN where it never came to that; think_s is the pause
@@ -26,6 +34,7 @@ def streams(run: Run) -> pd.DataFrame:
     stall_*: the player of the scenario.  Both are NaN for a stream of one chunk: nothing can be
     measured there.  worst_pace: the least audio / gap of its chunks.  rung: of its
     pool's ladder, 0: served as the pool is; filler: one sounded before the first audio.
+    only: these columns (to save time), None: all.
     """
     ints, floats = run.record.utterance_i, run.record.utterance_f
     tape = run.tape
@@ -38,34 +47,35 @@ def streams(run: Run) -> pd.DataFrame:
         return np.where(where, f[:, column], np.nan)
 
     session = np.searchsorted(tape.first, rows, side="right") - 1
+    columns: dict[str, Callable[[], Any]] = {
+        "session": lambda: session,
+        "utterance": lambda: rows - tape.first[session],
+        "outcome": lambda: outcomes(i[:, at.R_OUTCOME]),
+        "replica": lambda: i[:, at.R_ENGINE],
+        "refusals": lambda: i[:, at.R_ATTEMPTS],
+        "requested_s": lambda: f[:, at.Z_REQUEST],
+        "admitted_s": lambda: known(at.Z_ADMIT, f[:, at.Z_ADMIT] >= 0),
+        "started_s": lambda: known(at.Z_START, f[:, at.Z_START] >= 0),
+        "settled_s": lambda: f[:, at.Z_DONE],
+        "played_s": lambda: known(at.Z_PLAY_END, f[:, at.Z_PLAY_END] > 0),
+        "audio_s": lambda: run.audio_seconds(rows),
+        "prompt_tokens": lambda: tape.prompt[rows],
+        "think_s": lambda: tape.think[rows],
+        "chunks": lambda: chunks,
+        "stall_total_s": lambda: known(at.Z_STALL, measured),
+        "stall_largest_s": lambda: known(at.Z_STALL_MAX, measured),
+        "stalls": lambda: i[:, at.R_STALLS],
+        "audible_stalls": lambda: i[:, at.R_AUDIBLE],
+        "underrun_a_s": lambda: known(at.Z_A, measured),
+        "underrun_c_s": lambda: known(at.Z_C, measured),
+        "worst_pace": lambda: known(at.Z_PACE, f[:, at.Z_PACE] >= 0),
+        "lost_audio_s": lambda: f[:, at.Z_LOST],
+        "preemptions": lambda: i[:, at.R_PREEMPTS],
+        "rung": lambda: np.array([r for _, r, _ in run.spec.rung_rows])[i[:, at.R_RUNG]],
+        "filler": lambda: i[:, at.R_FILLED] > 0,
+    }
     return pd.DataFrame(
-        {
-            "session": session,
-            "utterance": rows - tape.first[session],
-            "outcome": outcomes(i[:, at.R_OUTCOME]),
-            "replica": i[:, at.R_ENGINE],
-            "refusals": i[:, at.R_ATTEMPTS],
-            "requested_s": f[:, at.Z_REQUEST],
-            "admitted_s": known(at.Z_ADMIT, f[:, at.Z_ADMIT] >= 0),
-            "started_s": known(at.Z_START, f[:, at.Z_START] >= 0),
-            "settled_s": f[:, at.Z_DONE],
-            "played_s": known(at.Z_PLAY_END, f[:, at.Z_PLAY_END] > 0),
-            "audio_s": run.audio_seconds(rows),
-            "prompt_tokens": tape.prompt[rows],
-            "think_s": tape.think[rows],
-            "chunks": chunks,
-            "stall_total_s": known(at.Z_STALL, measured),
-            "stall_largest_s": known(at.Z_STALL_MAX, measured),
-            "stalls": i[:, at.R_STALLS],
-            "audible_stalls": i[:, at.R_AUDIBLE],
-            "underrun_a_s": known(at.Z_A, measured),
-            "underrun_c_s": known(at.Z_C, measured),
-            "worst_pace": known(at.Z_PACE, f[:, at.Z_PACE] >= 0),
-            "lost_audio_s": f[:, at.Z_LOST],
-            "preemptions": i[:, at.R_PREEMPTS],
-            "rung": np.array([rung for _, rung, _ in run.spec.rung_rows])[i[:, at.R_RUNG]],
-            "filler": i[:, at.R_FILLED] > 0,
-        }
+        {name: make() for name, make in columns.items() if only is None or name in only}
     )
 
 
@@ -176,6 +186,9 @@ def series(run: Run) -> pd.DataFrame:
     t = np.arange(len(rows)) * resolution
     offered = np.asarray(rate_at(run.scenario.workload.arrivals, t), float)
     offered = np.where(t < run.scenario.horizon, offered, 0.0)
+    counts = run.record.gaps
+    few = range(0, len(counts), 4096)  # a day of bins is large, and the quantiles work on copies
+    gaps = np.concatenate([quantile_rows(counts[k : k + 4096], 0.99) for k in few])
     return pd.DataFrame(
         {
             "t_s": t,
@@ -191,6 +204,6 @@ def series(run: Run) -> pd.DataFrame:
             "waiting_max": rows[:, at.B_WAITING_MAX],
             "codec_queue": rows[:, at.B_QUEUED],
             "gateway": rows[:, at.B_GATEWAY],
-            "gap_p99": quantile_rows(run.record.gaps, 0.99),
+            "gap_p99": gaps,
         }
     )

@@ -129,7 +129,8 @@ def _command(name: str, command: Any) -> Iterator[str]:
         plain = f"--{parameter.name.replace('_', '-')}"
         given = [n for n in (info.default, *(info.param_decls or ())) if isinstance(n, str)]
         names = ", ".join(f"`{n}`" for n in given or [plain])
-        value = "" if kind is bool else f" `{_cell(info.metavar or _type(kind))}`"
+        flag = bool in {kind, *get_args(kind)}
+        value = "" if flag else f" `{_cell(info.metavar or _type(kind))}`"
         yield f"| {names}{value} | {_need(parameter)} | {_cell(info.help or '')} |"
 
 

@@ -32,7 +32,8 @@ class How:
     """workers: processes, or of a local cluster; None: one per core.  chunks: write them too.
     engine: kernel or reference.  marginal: dialogues also with one thing changed at a time
     (voicesim.metrics.dialogue_marginal).  backend, address: see experiment.backends.  trace,
-    trace_of: see report.trace."""
+    trace_of: see report.trace.  rows: of every call, written or not; None: by the run's size (see
+    study.job)."""
 
     workers: int | None = None
     chunks: bool = False
@@ -42,6 +43,7 @@ class How:
     marginal: bool = False
     trace: str | None = None
     trace_of: str | None = None
+    rows: bool | None = None
 
 
 def run_command(
@@ -61,6 +63,7 @@ def run_command(
     def read() -> tuple[ScenarioFile, RunFolder]:
         refuse(how.backend, how.workers, how.address)
         study = checked(load(file, sets=sets, seed=seed, replications=replications))
+        _refuse_rows(study, how)
         _window(study, how)  # what is wrong with it is said before anything is written
         return study, RunFolder(shown)
 
@@ -116,9 +119,11 @@ def play(
             _refuse_marginal(study, how)
         with Progress(quiet) as bar:
             path = None if folder is None else folder.path
-            place = elsewhere(how.backend, how.workers, how.address, path, how.chunks, how.engine)
+            place = elsewhere(
+                how.backend, how.workers, how.address, path, how.chunks, how.engine, how.rows
+            )
             result = run_study(study, path, how.workers, how.chunks, how.engine, bar.show, place,
-                               how.marginal)  # fmt: skip
+                               how.marginal, how.rows)  # fmt: skip
         result.notes = notes
         if folder is not None:
             write_results(result, folder.path)
@@ -141,6 +146,18 @@ def _window(study: ScenarioFile, how: How) -> Window | None:
             raise ExperimentError("--trace-of is of --trace FROM..TO, which is not given")
         return None
     return window_of(how.trace, how.trace_of, study)
+
+
+def _refuse_rows(study: ScenarioFile, how: How) -> None:
+    """Raise ExperimentError where the rows cannot be left out."""
+    if how.rows is not False:
+        return
+    if how.chunks:
+        raise ExperimentError("--no-rows: --chunks asks for rows; give one of the two")
+    if study.variants[study.baseline].dialogue is not None:
+        raise ExperimentError("--no-rows: a run of dialogues keeps its rows; only kind tts can not")
+    if any(scenario.fleet for scenario in study.variants.values()):
+        raise ExperimentError("--no-rows: pools that serve the same callers keep their rows")
 
 
 def _refuse_marginal(study: ScenarioFile, how: How) -> None:

@@ -60,8 +60,8 @@ class Hole:
 
 
 HOLE = Hole()
-MOST_CALLS = 50_000_000
-"""Utterances of one run at most: all are drawn before it begins."""
+MOST_CALLS = 120_000_000
+"""Utterances of one run at most: several minutes of a core."""
 MOST_BINS = 1_000_000
 """Points of the time series, and windows of a dispersion, at most."""
 MOST_ROWS = 10_000_000

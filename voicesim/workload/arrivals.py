@@ -17,6 +17,7 @@ them at k / rate, k = 0, 1, ...
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,11 +185,34 @@ def draw_arrivals(arrivals: Any, horizon: float, seed: int, replication: int) ->
         case "trace":
             return recorded_calls(arrivals, horizon, seed, replication).start
         case _:
-            times = _poisson(arrivals, horizon, seed, replication)
+            return np.concatenate(list(_poisson(arrivals, horizon, seed, replication, None)))
     return times[times < horizon]
 
 
-def _poisson(arrivals: Any, horizon: float, seed: int, replication: int) -> np.ndarray:
+def arrivals_in_pieces(
+    arrivals: Any, horizon: float, seed: int, replication: int, size: int
+) -> Iterator[np.ndarray]:
+    """``draw_arrivals`` piece by piece, ``size`` starts each but for the last: equal to the bit.
+
+    The kinds with a rate are drawn as they are asked for; the others are drawn whole and cut.
+    """
+    match arrivals.kind:
+        case "burst" | "closed" | "trace":
+            times = draw_arrivals(arrivals, horizon, seed, replication)
+            yield from (times[k : k + size] for k in range(0, max(len(times), 1), size))
+        case "constant":
+            n = math.ceil(horizon * arrivals.rate) + 1
+            for k in range(0, n, size):
+                times = np.arange(k, min(k + size, n)) / arrivals.rate
+                yield times[times < horizon]
+        case _:
+            yield from _poisson(arrivals, horizon, seed, replication, size)
+
+
+def _poisson(
+    arrivals: Any, horizon: float, seed: int, replication: int, size: int | None
+) -> Iterator[np.ndarray]:
+    """Starts of a kind with a rate, ``size`` at a time; None: as many as are to be expected."""
     window = float(getattr(arrivals, "dispersion_window", None) or 0.0)
     dispersion = float(getattr(arrivals, "dispersion", None) or 1.0)
     if dispersion < 1.0:
@@ -203,10 +227,16 @@ def _poisson(arrivals: Any, horizon: float, seed: int, replication: int) -> np.n
         curve = curve * busyness(curve, dispersion, window, u)
     total = float(curve.cumulative(np.array([horizon]))[0])
     gen = generator(seed, replication, Purpose.ARRIVALS)
-    u = gen.random(math.ceil(total + 6 * math.sqrt(total)) + 16)
-    while (mass := np.cumsum(-np.log1p(-u)))[-1] < total:
-        u = np.append(u, gen.random(len(u)))
-    return curve.inverse_cumulative(mass[mass < total])
+    n = math.ceil(total + 6 * math.sqrt(total)) + 16 if size is None else size
+    reached, last = 0.0, 0.0  # cumulative rate and time of the latest start
+    while True:
+        # a running sum goes on where the piece before it stopped, as if it had never been cut
+        mass = np.cumsum(np.concatenate(([reached], -np.log1p(-gen.random(n)))))[1:]
+        times = np.maximum(curve.inverse_cumulative(mass[mass < total]), last)
+        reached, last = float(mass[-1]), float(times[-1]) if len(times) else last
+        yield times[times < horizon]
+        if reached >= total:
+            return
 
 
 def rate_at(arrivals: Any, t: np.ndarray) -> np.ndarray:

@@ -179,7 +179,12 @@ def draw(law: Any, n: int, seed: int, replication: int, purpose: Purpose) -> np.
 
 def draw_integers(law: Any, n: int, seed: int, replication: int, purpose: Purpose) -> np.ndarray:
     """As ``draw``, rounded to the nearest integer and at least 1; int64[n]."""
-    return np.maximum(1, np.rint(draw(law, n, seed, replication, purpose))).astype(np.int64)
+    return integers(draw(law, n, seed, replication, purpose))
+
+
+def integers(values: np.ndarray) -> np.ndarray:
+    """Rounded to the nearest integer and at least 1; int64."""
+    return np.maximum(1, np.rint(values)).astype(np.int64)
 
 
 def _positive(name: str, value: float) -> None:

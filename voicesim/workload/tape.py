@@ -10,18 +10,18 @@ session regroups the same utterances into other sessions.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from voicesim.workload.arrivals import draw_arrivals
-from voicesim.workload.lengths import draw, draw_integers, mean
+from voicesim.workload.lengths import draw_integers, integers, mean, quantile
 from voicesim.workload.recorded import recorded_calls
-from voicesim.workload.rng import Purpose
+from voicesim.workload.rng import Purpose, generator
 
 
-class _Recipe(NamedTuple):
+class Recipe(NamedTuple):
     workload: Any
     horizon: float
     seed: int
@@ -50,7 +50,7 @@ class Tape:
     closed: bool
     callers: int  #: closed arrivals: how many at once; 0 when open
     numbers: np.ndarray | None = None  #: int64[S], of a share of a tape: numbers in the whole
-    _recipe: _Recipe | None = field(default=None, repr=False)
+    _recipe: Recipe | None = field(default=None, repr=False)
     row: np.ndarray | None = None  #: int64[U], of a fleet: kind of caller (engine.spec.Routes)
     # of the stages of a dialogue only
     hit: np.ndarray | None = None  #: int64[U], prompt tokens whose KV the engine still has
@@ -89,6 +89,16 @@ class Tape:
             row=None if self.row is None else self.row[rows],
         )
 
+    def emptied(self, clipped: int) -> "Tape":
+        """Nobody of it, but the callers of a closed tape with their first utterances."""
+        n = self.callers
+        return replace(
+            self, arrival=self.arrival[:n], first=self.first[: n + 1], tokens=self.tokens[:n],
+            prompt=self.prompt[:n], think=self.think[:n], patience=self.patience[:n],
+            clipped=clipped, numbers=None if self.numbers is None else self.numbers[:n],
+            row=None if self.row is None else self.row[:n],
+        )  # fmt: skip
+
     def extend(self) -> "Tape":
         """A tape of twice the sessions that begins with this one; closed arrivals only."""
         if not self.closed:
@@ -115,7 +125,7 @@ def draw_tape(
     utterances (``voicesim.workload.recorded``); what it does not give is drawn.  A trace of bare
     start times is a list of sessions.
     """
-    recipe = _Recipe(workload, horizon, seed, replication, token_audio_s, max_tokens)
+    recipe = Recipe(workload, horizon, seed, replication, token_audio_s, max_tokens)
     arrivals = workload.arrivals
     if arrivals.kind == "trace":
         start, first, given = recorded_calls(arrivals, horizon, seed, replication)
@@ -133,65 +143,100 @@ def draw_tape(
     return _fill(recipe, start, np.concatenate(([0], np.cumsum(counts))), {}, 0)
 
 
-def _closed(recipe: _Recipe, start: np.ndarray, sessions: int) -> Tape:
+def _closed(recipe: Recipe, start: np.ndarray, sessions: int) -> Tape:
     return _fill(recipe, start, np.arange(sessions + 1), {}, len(start))
 
 
-def _first_guess(recipe: _Recipe) -> int:
+def _first_guess(recipe: Recipe) -> int:
     """Sessions for a closed run in which no caller waits for anything but speech and thought."""
-    w = recipe.workload
-    if w.utterance.audio is not None:
-        cycle = mean(w.utterance.audio)
-    else:
-        cycle = mean(w.utterance.tokens) * recipe.token_audio_s
-    cycle += mean(w.think) if w.think is not None else 0.0
+    cycle = cycle_s(recipe.workload, recipe.token_audio_s)
     each = min(recipe.horizon / max(cycle, 1e-9), 1e6) * 1.25
-    callers = w.arrivals.callers
+    callers = recipe.workload.arrivals.callers
     return max(4 * callers, min(math.ceil(callers * each), 1_000_000))
 
 
+def cycle_s(workload: Any, token_audio_s: float) -> float:
+    """Mean seconds of an utterance's speech and of the thought after it."""
+    if workload.utterance.audio is not None:
+        cycle = mean(workload.utterance.audio)
+    else:
+        cycle = mean(workload.utterance.tokens) * token_audio_s
+    return cycle + (mean(workload.think) if workload.think is not None else 0.0)
+
+
 def _fill(
-    recipe: _Recipe,
+    recipe: Recipe,
     start: np.ndarray,
     first: np.ndarray,
     given: dict[str, np.ndarray],
     callers: int,
 ) -> Tape:
     """Draw the columns of first[-1] utterances, taking those in ``given`` as they are."""
-    w, _, seed, replication, token_audio_s, max_tokens = recipe
-    n = int(first[-1])
-    steps = _given_steps(given, n, token_audio_s)
-    unknown = np.isnan(steps)
-    if unknown.any():
-        steps = np.where(unknown, _drawn_steps(recipe, n), steps)
-    prompt = np.maximum(1.0, np.rint(given.get("prompt_tokens", np.full(n, np.nan))))
-    if np.isnan(prompt).any():
-        drawn = np.ones(n, dtype=np.int64)
-        if w.utterance.prompt_tokens is not None:
-            drawn = draw_integers(w.utterance.prompt_tokens, n, seed, replication, Purpose.PROMPT)
-        prompt = np.where(np.isnan(prompt), drawn, prompt)
-    prompt = prompt + w.utterance.shared_prefix
-    think = given.get("think_s", np.full(n, np.nan))
-    if np.isnan(think).any():
-        drawn_think = np.zeros(n)
-        if w.think is not None:
-            drawn_think = draw(w.think, n, seed, replication, Purpose.THINK)
-        think = np.where(np.isnan(think), drawn_think, think)
-    patience = np.full(n, math.inf)
-    if w.patience is not None:
-        patience = draw(w.patience, n, seed, replication, Purpose.PATIENCE)
-    return Tape(
-        arrival=start,
-        first=first.astype(np.int64),
-        tokens=np.clip(steps, 1, max_tokens).astype(np.int64),
-        prompt=prompt.astype(np.int64),
-        think=think,
-        patience=patience,
-        clipped=int(np.count_nonzero(steps > max_tokens)),
-        closed=callers > 0,
-        callers=callers,
-        _recipe=recipe,
-    )
+    return Columns(recipe).of(start, first, given, callers)
+
+
+class Columns:
+    """The columns of the flat list of utterances, each with its generator kept open: pieces drawn
+    one after another are equal to the bit to the whole drawn at once."""
+
+    def __init__(self, recipe: Recipe):
+        self._recipe = recipe
+        self._generators: dict[Purpose, np.random.Generator] = {}
+
+    def draw(self, law: Any, n: int, purpose: Purpose) -> np.ndarray:
+        """The next ``n`` draws of a law, float64[n]."""
+        if purpose not in self._generators:
+            at = self._recipe.seed, self._recipe.replication
+            self._generators[purpose] = generator(*at, purpose)
+        return quantile(law, self._generators[purpose].random(n))
+
+    def of(
+        self, start: np.ndarray, first: np.ndarray, given: dict[str, np.ndarray], callers: int
+    ) -> Tape:
+        """The tape of the next first[-1] utterances, taking the columns ``given`` as they are."""
+        w, max_tokens = self._recipe.workload, self._recipe.max_tokens
+        n = int(first[-1])
+        steps = _given_steps(given, n, self._recipe.token_audio_s)
+        unknown = np.isnan(steps)
+        if unknown.any():
+            steps = np.where(unknown, self._steps(n), steps)
+        prompt = np.maximum(1.0, np.rint(given.get("prompt_tokens", np.full(n, np.nan))))
+        if np.isnan(prompt).any():
+            drawn = np.ones(n, dtype=np.int64)
+            if w.utterance.prompt_tokens is not None:
+                drawn = integers(self.draw(w.utterance.prompt_tokens, n, Purpose.PROMPT))
+            prompt = np.where(np.isnan(prompt), drawn, prompt)
+        prompt = prompt + w.utterance.shared_prefix
+        think = given.get("think_s", np.full(n, np.nan))
+        if np.isnan(think).any():
+            drawn_think = np.zeros(n)
+            if w.think is not None:
+                drawn_think = self.draw(w.think, n, Purpose.THINK)
+            think = np.where(np.isnan(think), drawn_think, think)
+        patience = np.full(n, math.inf)
+        if w.patience is not None:
+            patience = self.draw(w.patience, n, Purpose.PATIENCE)
+        return Tape(
+            arrival=start,
+            first=first.astype(np.int64),
+            tokens=np.clip(steps, 1, max_tokens).astype(np.int64),
+            prompt=prompt.astype(np.int64),
+            think=think,
+            patience=patience,
+            clipped=int(np.count_nonzero(steps > max_tokens)),
+            closed=callers > 0,
+            callers=callers,
+            _recipe=self._recipe,
+        )
+
+    def _steps(self, n: int) -> np.ndarray:
+        """Decode steps by the workload's law, float64[n]."""
+        utterance = self._recipe.workload.utterance
+        if utterance.audio is not None:
+            return _steps(self.draw(utterance.audio, n, Purpose.AUDIO), self._recipe.token_audio_s)
+        if utterance.tokens is not None:
+            return np.rint(self.draw(utterance.tokens, n, Purpose.AUDIO))
+        raise ValueError("an utterance needs a law for its audio or for its tokens")
 
 
 def _given_steps(given: dict[str, np.ndarray], n: int, token_audio_s: float) -> np.ndarray:
@@ -201,17 +246,6 @@ def _given_steps(given: dict[str, np.ndarray], n: int, token_audio_s: float) -> 
     if "audio_s" in given:
         return _steps(given["audio_s"], token_audio_s)
     return np.full(n, np.nan)
-
-
-def _drawn_steps(recipe: _Recipe, n: int) -> np.ndarray:
-    """Decode steps by the workload's law, float64[n]."""
-    w, _, seed, replication, token_audio_s, _ = recipe
-    if w.utterance.audio is not None:
-        audio = draw(w.utterance.audio, n, seed, replication, Purpose.AUDIO)
-        return _steps(audio, token_audio_s)
-    if w.utterance.tokens is not None:
-        return np.rint(draw(w.utterance.tokens, n, seed, replication, Purpose.AUDIO))
-    raise ValueError("an utterance needs a law for its audio or for its tokens")
 
 
 def _steps(audio: np.ndarray, token_audio_s: float) -> np.ndarray:

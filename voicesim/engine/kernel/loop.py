@@ -155,7 +155,7 @@ def cut_calls(floats, ints, g):
     F = float_pointer(floats)
     I = int_pointer(ints)
     found = 0
-    for u in range(I[H_UTTERANCES]):
+    for u in range(I[H_GONE], I[H_UTTERANCES]):
         if lives_on(I, u, g):
             cut(F, I, u, g, F[K_NOW])
             found += 1

@@ -19,7 +19,7 @@ LANES = ("waiting", "decode", "codec", "network")
 MOST_STALLS = 20  # in the table of a call, the longest
 NONE = (
     "No call was kept chunk by chunk: either none could be measured, or the run is too large "
-    "(more than a million calls)."
+    "(more than a million calls, or no rows kept)."
 )
 Causes = Mapping[tuple[int, int, int], str]
 

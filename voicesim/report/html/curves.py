@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from voicesim.metrics.exhibits import EDGES
+from voicesim.metrics.edges import EDGES
 from voicesim.metrics.summary import interval
 from voicesim.report import words
 from voicesim.report.html.charts import Chart, axis, chart, mark, number, panel
