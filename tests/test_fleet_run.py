@@ -10,6 +10,7 @@ from voicesim.engine import layout as at
 from voicesim.metrics.fleet import metrics_of, parts_of
 from voicesim.scenario import ScenarioErrors, load
 from voicesim.simulation import profile_of, run_spec, simulate
+from voicesim.study import run_study
 
 POOL = """\
     {name}:
@@ -195,3 +196,17 @@ def test_pools_that_serve_the_same_must_agree_on_a_token(tmp_path):
     profiles[1] = profiles[1].model_copy(update={"token_audio_s": 0.04})
     with pytest.raises(ValueError, match=r"'b' makes 0.04 s .* 'a' 0.08 s"):
         run_spec(whole, profiles)
+
+
+def test_without_rows_only_quantiles_come_from_a_histogram(tmp_path):
+    found = scenario(tmp_path, THREE, REGIONS, ORIGINS, CAP + "  overflow: {at: 0.8, back: 0.5}\n")
+    kept, counted = run_study(found, workers=1), run_study(found, workers=1, rows=False)
+    for name in kept.summary:
+        tables = [(s.summary[name], *s.pools[name].values()) for s in (kept, counted)]
+        for a, b in zip(*tables, strict=True):
+            assert a.keys() == b.keys()
+            for metric in a:
+                if metric.startswith("ttfa"):
+                    assert b[metric]["mean"] == pytest.approx(a[metric]["mean"], rel=2.5e-3)
+                else:
+                    assert a[metric] == b[metric], metric

@@ -6,7 +6,7 @@ Each run is one job; a job writes its own tables.  When interrupted, what is fin
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -272,7 +272,7 @@ def job(
             scenario, variant, replication, folder, chunks, engine, marginal, processes
         )
     if scenario.fleet:
-        return _fleet_job(scenario, variant, replication, folder, chunks, engine, processes)
+        return _fleet_job(scenario, variant, replication, folder, chunks, engine, processes, rows)
     closely = folder is not None and replication == 0
     small = rows is not False and fleet.keeps_rows(scenario)
     kept = chunks or (small and closely and keeps_chunks(scenario))
@@ -348,26 +348,41 @@ def _dialogue_job(
 
 def _fleet_job(
     scenario: Any, variant: str, replication: int, folder: Path | None, chunks: bool, engine: str,
-    processes: Sequence[Callable[[Any, Any], Any]],
+    processes: Sequence[Callable[[Any, Any], Any]], rows: bool | None,
 ) -> Piece:  # fmt: skip
     """``job`` of a scenario whose pools serve the same callers: all are one run."""
     closely = folder is not None and replication == 0
-    kept = chunks or (closely and keeps_chunks(scenario))
-    run = simulate(
-        scenario, replication, engine, processes, record_chunks=kept, watch=closely, blame=True
-    )
-    part, pools = fleet.parts_of(run)
-    exhibits: list[Exhibit] = []
+    small = rows is not False and fleet.keeps_rows(scenario)
+    kept = chunks or (small and closely and keeps_chunks(scenario))
+    play = partial(
+        simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely,
+        blame=True,
+    )  # fmt: skip
+    files = None if folder is None else TableFiles(folder, variant, replication, scenario)
+    whole: fleet.Part | Tally
+    pools: Mapping[str, fleet.Part | Tally]
+    if small:
+        whole, pools = fleet.parts_of(play())
+        if files is not None:
+            _write(whole, files.write, chunks)
+    else:
+        wanted = files is not None and (bool(rows) or chunks)
+        take = partial(_write, write=files.add, chunks=chunks) if files and wanted else None
+        try:
+            whole, pools = fleet.tallies_of(play, take)
+        finally:
+            if files is not None:
+                files.close()
+    run = whole.run
+    exhibits = []
     if folder is not None:
-        files = TableFiles(folder, variant, replication, scenario)
-        _write(part, files.write, chunks)
-        exhibits = exhibits_of_fleet(run, part, pools, replication == 0)
-    warnings = warnings_of(run, variant)
+        exhibits = exhibits_of_fleet(run, whole, pools, replication == 0)
+    warnings = warnings_of(run if small else whole, variant)
     outcome = Outcome(
-        variant, replication, fleet.metrics_of([part], scenario), tables.series(run), warnings,
-        run.record.counters.get("events", 0), callers(run.tape),
+        variant, replication, fleet.metrics_of([whole], scenario), tables.series(run), warnings,
+        run.record.counters.get("events", 0), callers_of(whole),
         {name: fleet.metrics_of([p], p.run.scenario) for name, p in pools.items()},
-        exhibits=exhibits,
+        exhibits=exhibits, counted=not small,
     )  # fmt: skip
     return Piece(variant, replication, None, outcome, warnings, outcome.events, outcome.callers)
 

@@ -1,6 +1,7 @@
 """What a monitoring system would read from the engines, noted by a process beside them."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,14 @@ class Gauges:
         self.kv = np.zeros(shape)
         self.preemptions = np.zeros(spec.bins, np.int64)
         self.taken = 0
+        self._blocks = np.array([p.blocks for p in spec.pools])[spec.pool_of]
+
+    def of(self, engines: np.ndarray) -> "Gauges":
+        """The samples of some engines, bool[engines]."""
+        found = copy(self)
+        for name in ("running", "waiting", "kv"):
+            setattr(found, name, getattr(self, name)[:, engines])
+        return found
 
     def watch(self, env: simpy.Environment, pool: Any) -> Iterator[simpy.Event]:
         """The process; it only looks, so a run is the same to the bit with and without it."""
@@ -38,7 +47,7 @@ class Gauges:
             if self.running_only:
                 continue
             self.waiting[k] = waiting
-            self.kv[k] = (self.spec.blocks - free) / self.spec.blocks
+            self.kv[k] = (self._blocks - free) / self._blocks
             self.preemptions[k] = preempted
 
     @classmethod

@@ -15,7 +15,7 @@ from voicesim.engine import layout as at
 from voicesim.engine.spec import PoolSpec
 from voicesim.listener.player import PLAYING, PREBUFFERING, ROUNDING, SILENT, deliver
 from voicesim.metrics import tables
-from voicesim.metrics.edges import counted, curves
+from voicesim.metrics.edges import curves
 from voicesim.metrics.fleet import Part
 from voicesim.metrics.tally import Tally
 from voicesim.simulation import Run
@@ -101,24 +101,12 @@ def exhibit(part: Part | Tally, with_calls: bool = True) -> Exhibit:
 
 
 def exhibits_of_fleet(
-    run: Run, main: Part, pools: Mapping[str, Part], with_calls: bool
+    run: Run, main: Part | Tally, pools: Mapping[str, Part | Tally], with_calls: bool
 ) -> list[Exhibit]:
     """The extracts of each pool of a fleet; the two calls are those of `workload`, in the first."""
-    found = []
-    for number, (name, part) in enumerate(pools.items()):
-        rows = np.flatnonzero(run.home(np.arange(run.tape.utterances)) == number)
-        half = run.tape.prompt[rows].mean() + run.tape.tokens[rows].mean() / 2 if len(rows) else 0.0
-        heard = (part.streams["started_s"] - part.streams["requested_s"]).dropna()
-        mine = run.spec.pool_of == number
-        watched = None if run.gauges is None else run.gauges.running[:, mine]
-        shows = with_calls and number == 0 and len(run.record.chunk_i) > 0
-        found.append(
-            Exhibit(
-                name, counted(heard), counted(part.streams["stall_largest_s"].dropna()),
-                _batches(run, watched), int(run.record.counters["max_batch"]), float(half),
-                two_calls(run, main.calls, main.streams) if shows else [],
-            )
-        )  # fmt: skip
+    found = [exhibit(part, with_calls=False) for part in pools.values()]
+    if with_calls and isinstance(main, Part) and len(run.record.chunk_i):
+        found[0].calls = two_calls(run, main.calls, main.streams)
     return found
 
 

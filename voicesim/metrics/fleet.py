@@ -71,21 +71,30 @@ def part_of(run: Run, only: Collection[str] | None = None) -> Part:
     return Part(run, calls, streams, stalls.stalls(run) if run.spec.blame else None)
 
 
-def parts_of(run: Run) -> tuple[Part, dict[str, Part]]:
+OF_FLEET = tables.COUNTED | {"utterance", "replica"}
+"""Columns of the streams that tell a fleet's pools apart, and those that are counted."""
+
+
+def parts_of(run: Run, only: Collection[str] | None = None) -> tuple[Part, dict[str, Part]]:
     """A fleet's run: what is counted of `workload`, and each pool's part by name.
 
     A stream belongs to the pool that served it, or would have: of those that no engine took, the
     one its caller would rather have gone to.  A call belongs to the pool of its first stream.
+    only: see ``tables.streams``; OF_FLEET at least.
     """
-    whole = part_of(run)
+    whole = part_of(run, only)
     routes, names = run.spec.routes, list(run.scenario.cluster.pools)
     assert routes is not None
     first = run.tape.first
     streams, calls = whole.streams, whole.calls
-    rows = first[streams["session"].to_numpy()] + streams["utterance"].to_numpy()
+    of_stream, own = streams["session"].to_numpy(), calls["session"].to_numpy()
+    if run.tape.numbers is not None:  # a piece of a run
+        of_stream = np.searchsorted(run.tape.numbers, of_stream)
+        own = np.searchsorted(run.tape.numbers, own)
+    rows = first[of_stream] + streams["utterance"].to_numpy()
     served = streams["replica"].to_numpy()
     pool = np.where(served >= 0, run.spec.pool_of[served], run.home(rows))
-    of_call = run.home(first[calls["session"].to_numpy()])
+    of_call = run.home(first[own])
     begun = pd.Series(pool, index=streams["session"].to_numpy())
     begun = begun[~begun.index.duplicated()]
     known = calls["session"].map(begun)
@@ -101,9 +110,35 @@ def parts_of(run: Run) -> tuple[Part, dict[str, Part]]:
     return counted, found
 
 
+def tallies_of(
+    play: Callable[..., Run], take: Callable[[Part], None] | None = None
+) -> tuple[Tally, dict[str, Tally]]:
+    """``parts_of`` of a fleet's run that keeps no rows; play, take: see ``tally_of``."""
+    whole, pools = Tally(), dict[str, Tally]()
+
+    def leave(run: Run) -> None:
+        counted, found = parts_of(run, None if take is not None else OF_FLEET)
+        whole.add(run, counted.calls, counted.streams, counted.stalls)
+        for name, part in found.items():
+            tally = pools.setdefault(name, Tally())
+            tally.add(part.run, part.calls, part.streams, None)
+        if take is not None:
+            take(counted)
+
+    run = play(leave=leave)
+    whole.finish(run)
+    for number, name in enumerate(run.scenario.cluster.pools):
+        pools.setdefault(name, Tally()).finish(_run_of(run, number))
+    return whole, pools
+
+
 def _of_pool(whole: Part, number: int, streams: np.ndarray, calls: np.ndarray) -> Part:
-    """What one pool of a fleet's run did; its gaps are not told apart from the others'."""
-    run = whole.run
+    """What one pool of a fleet did."""
+    return Part(_run_of(whole.run, number), whole.calls[calls], whole.streams[streams])
+
+
+def _run_of(run: Run, number: int) -> Run:
+    """A fleet's run as that of one of its pools; gaps are not told apart from the others'."""
     name = list(run.scenario.cluster.pools)[number]
     mine = run.spec.pool_of == number
     record = replace(
@@ -118,8 +153,8 @@ def _of_pool(whole: Part, number: int, streams: np.ndarray, calls: np.ndarray) -
     cluster = run.scenario.cluster
     cluster = cluster.model_copy(update={"pools": {name: cluster.pools[name]}})
     scenario = run.scenario.model_copy(update={"cluster": cluster, "alarms": []})
-    own = replace(run, scenario=scenario, spec=spec, record=record, gauges=None)
-    return Part(own, whole.calls[calls], whole.streams[streams])
+    gauges = None if run.gauges is None else run.gauges.of(mine)
+    return replace(run, scenario=scenario, spec=spec, record=record, gauges=gauges)
 
 
 MOST_ROWS = 2_000_000
@@ -127,12 +162,13 @@ MOST_ROWS = 2_000_000
 
 
 def keeps_rows(scenario: Scenario) -> bool:
-    """Whether a pool's run is small enough to have all its rows in memory; a fleet's has them.
+    """Whether a pool's or a fleet's run is small enough to have all its rows in memory.
 
     Raises ProfileError, ModelError.
     """
     if scenario.fleet:
-        return True
+        loads = (scenario.tts, *scenario.beside.values())
+        return sum(expected_utterances(w, scenario.horizon, 0.0) for w in loads) <= MOST_ROWS
     workload, low, high = scenario.tts, *scenario.slice
     step = 0.0
     if workload.arrivals.kind == "closed" and workload.utterance.audio is None:
