@@ -75,7 +75,7 @@ def sent(callers, cost, cap=1, **queue):
 
 def test_a_call_starts_for_the_sake_of_a_pressing_stream():
     """Lead 100 ms, calls of 10 ms.  A1 is full at 20 and out at 30, to be played until 190; A2,
-    full at 40, is pressing since it was sent.  Out at 50: played until 350.  A3, full at 60, is
+    full at 40, is pressing since A1 was sent.  Out at 50: played until 350.  A3, full at 60, is
     pressing from 350 - 160 - 100 = 90 on: out at 100, until 510; A4 from 250 on."""
     queue = {"queue": CODEC_QUEUES.index("pressing"), "lead": 0.1}
     alone = sent([(0, 8)], 0.01, **queue)
@@ -98,10 +98,10 @@ def test_a_call_starts_for_the_sake_of_a_pressing_stream():
 )
 def test_the_order_of_each_queue(queue, more, order):
     """Calls of 100 ms.  A1 20-120, then played until 280.  B1 is full at 80, A2 queues at 120, C1
-    at 170.  At 120: B1 came first, and nobody waits longer for the first sound; but A2 is urgent
-    if it has to be begun 200 ms before it is due, at 280.  At 220: A2 before C1 by arrival; C1 is
+    at 170.  At 120 B1 came first, and nobody waits longer for the first sound; but A2 is urgent if
+    it has to be begun 200 ms before it is due, at 280.  At 220 A2 is before C1 by arrival; C1 is
     due at 170, when it was full, and a first chunk; A2 is not urgent yet at 30 ms before it is due.
-    With 200 ms A3, due at 440, is not urgent at 220, so B1 is next, and is at 320, before C1."""
+    With 200 ms A3, due at 440, is not urgent at 220, so B1 is next; at 320 it is, before C1."""
     found = sent([(0, 6), (60, 2), (150, 2)], 0.1, queue=CODEC_QUEUES.index(queue), **more)
     names = [f"{'ABC'[u]}{i + 1}" for u, i, _ in found]
     assert " ".join(names[:4]) == order

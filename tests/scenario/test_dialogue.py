@@ -155,6 +155,9 @@ WRONG = [
         "pipeline={client: {stages: serial}, segmenter: {unit: phrase}}",
         "pipeline.segmenter: never used",
     ),
+    ("cluster.pools.tts.engine.pacing={lead: 2s}", "engine.pacing: not in a dialogue"),
+    ("cluster.pools.tts.codec.queue={kind: pressing}", "queue.kind: pressing: not in a dialogue"),
+    ("cluster.pools.tts.codec.queue={kind: edf, reserve: 1s}", "queue.reserve: not in a dialogue"),
     ("pipeline.client.reed_chunk=1s", "did you mean 'read_chunk'"),
     (
         "pipeline.omni={speech_tokens_per_second: -1}",

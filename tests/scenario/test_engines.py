@@ -53,6 +53,10 @@ def test_knobs_reach_the_engine(tmp_path):
     assert not s.keep_hashes
     _, s = spec_of(tmp_path, "kv_blocks: 2000, kind: decode_first, interleave: 6")
     assert (s.interleave, s.block_size, s.blocks, s.keep_hashes) == (6, 16, 1999, True)
+    _, s = spec_of(tmp_path, "kv_blocks: 2000, pacing: {lead: 2s, reserve_slots: 3}")
+    assert (s.pace, s.starts) == (2.0, 3)
+    _, s = spec_of(tmp_path, "kv_blocks: 2000, pacing: {}")
+    assert (s.pace, s.starts) == (1.0, 0)
     _, s = spec_of(tmp_path, "kv_blocks: 2000, prefix_caching: false")
     assert not s.keep_hashes
 
@@ -67,6 +71,9 @@ def test_knobs_reach_the_engine(tmp_path):
         ("kind: trtllm_no_evict, max_queued: 3", "only sglang have it"),
         ("interleave: 3", "only decode_first have it"),
         ("idle_timeout: 3s", "workload.left_open is 0"),
+        ("kind: sglang, pacing: {lead: 2s}", "only vllm_v1 have it; kind is sglang"),
+        ("pacing: {reserve_slots: 64}", "64 is not less than max_num_seqs (64)"),
+        ("pacing: {lead: -1s}", "a duration cannot be negative"),
         ("kind: sglan", "did you mean 'sglang'?"),
         ("kind: decode_first, interleave: 0", "at least 1"),
         ("max_num_batched_tokens: 8", "8 is less than max_num_seqs (64)"),
@@ -115,3 +122,30 @@ def test_a_ramp_that_streams_share(tmp_path):
         wrong = text.replace("first: 4, ramp: [8], steady: 25, shared_state: true", knobs)
         with pytest.raises(ScenarioErrors, match=said):
             load(small.write(tmp_path, wrong))
+
+
+@pytest.mark.parametrize(
+    ("queue", "numbers"),
+    [
+        ("{kind: edf}", (2, 1.0, 0.0)),
+        ("{kind: edf, reserve: 50ms}", (5, 1.0, 0.05)),
+        ("{kind: edf, reserve: 0, lead: 2s}", (5, 2.0, 0.0)),
+        ("{kind: pressing, lead: 500ms}", (3, 0.5, 0.0)),
+        ("{kind: startup_first}", (4, 1.0, 0.0)),
+    ],
+)
+def test_orders_reach_the_codec_and_read_back(tmp_path, queue, numbers):
+    text = PLAIN.replace("batch: {cap: 8}", f"batch: {{cap: 8}}\n        queue: {queue}")
+    (scenario,) = load(small.write(tmp_path, text)).variants.values()
+    codec = pool_spec(scenario, profile_of(scenario.cluster.pool)).codec
+    assert codec is not None
+    assert (codec.queue, codec.lead, codec.reserve) == numbers
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(scenario.resolved()))
+    (same,) = load(tmp_path / "again.yaml").variants.values()
+    assert same.resolved() == scenario.resolved()
+
+
+def test_a_lead_without_a_reserve_is_never_used(tmp_path):
+    text = PLAIN.replace("batch: {cap: 8}", "batch: {cap: 8}\n        queue: {kind: edf, lead: 1s}")
+    with pytest.raises(ScenarioErrors, match=r"codec\.queue\.lead: never used: give reserve"):
+        load(small.write(tmp_path, text))

@@ -334,8 +334,8 @@ def drop_aborted(F, I, g, t):
                 clear_due(I, s)
                 release(I, g, s, leave_lockstep(I, g, s))
             elif I[o + S_STATE] == HELD:
-                I[e + E_HELD] -= 1
-                release(I, g, s, I[o + S_PROMPT] + I[o + S_GEN] - 1)
+                go_on(F, I, g, s)
+                release(I, g, s, leave_lockstep(I, g, s))
             else:
                 I[o + S_COMPUTED] += I[o + S_PLANNED]
                 release(I, g, s, prefill_holds(I, c, s, I[o + S_COMPUTED]))
@@ -755,7 +755,7 @@ def admit_waiting(F, I, g, t, budget, idle):
     o0 = I[O_STREAM]
     boundary = F[I[OF_ENGINE] + g * NGF + G_BOUNDARY]
     while I[e + E_WAITING] > 0 and budget > 0 and I[e + E_FULL] == 0:
-        if I[e + E_RUNNING] - I[e + E_HELD] >= I[c + H_MAX_SEQS]:
+        if I[e + E_RUNNING] >= I[c + H_MAX_SEQS]:
             stay_full(I, e)
             break
         s = first_in_line(I, e)
@@ -824,8 +824,8 @@ def needed_from(F, I, k, s):
 @compiled
 def pace(F, I, g, t):
     """Streams that are ahead of their listeners pause: their KV stays, their slot is free.  Those
-    that are needed again go on, the nearest to silence first, in slots that they leave to no
-    start (https://github.com/sgl-project/sglang-omni/pull/1903)."""
+    that are needed again go on, the nearest to silence first, but not in slots kept for starts
+    (https://github.com/sgl-project/sglang-omni/pull/1903)."""
     e = I[O_ENGINE] + g * NEI
     c = I[e + E_CLASS]
     k = I[e + E_COST]
@@ -836,12 +836,13 @@ def pace(F, I, g, t):
             clear_due(I, s)
             leave_lockstep(I, g, s)
             I[o0 + s * NSI + S_STATE] = HELD
+            I[e + E_RUNNING] -= 1
             I[e + E_HELD] += 1
             if I[H_BLAME] != 0:
                 pauses(F, I, s, t)
         s = I[o0 + s * NSI + S_NEXT]
     while I[e + E_HELD] > 0:
-        if I[e + E_RUNNING] - I[e + E_HELD] >= I[c + H_MAX_SEQS] - I[c + H_STARTS]:
+        if I[e + E_RUNNING] >= I[c + H_MAX_SEQS] - I[c + H_STARTS]:
             break
         s = first_held(F, I, e)
         if needed_from(F, I, k, s) > t:
@@ -868,7 +869,9 @@ def first_held(F, I, e):
 @compiled
 def go_on(F, I, g, s):
     """A paused stream is back in the lockstep, with the tokens and the KV that it had."""
-    I[I[O_ENGINE] + g * NEI + E_HELD] -= 1
+    e = I[O_ENGINE] + g * NEI
+    I[e + E_HELD] -= 1
+    I[e + E_RUNNING] += 1
     join_lockstep(I, g, s)
     if I[H_BLAME] != 0:
         goes_on(F, I, s)
@@ -891,7 +894,7 @@ def begin_step(F, I, g, t):
     o0 = I[O_STREAM]
     if I[c + H_PACED] != 0:
         pace(F, I, g, t)
-    idle = I[e + E_RUNNING] == I[e + E_HELD]
+    idle = I[e + E_RUNNING] == 0
     preempted = False
     mixes = I[c + H_MIXES] != 0
     if idle:
@@ -936,10 +939,9 @@ def begin_step(F, I, g, t):
     I[e + E_PAUSED] = decodes == 0 and I[e + E_DECODING] > 0
     I[H_STEPS] += 1
     I[H_STREAM_STEPS] += decodes
-    running = I[e + E_RUNNING] - I[e + E_HELD]
-    if running > I[H_MAX_BATCH]:
-        I[H_MAX_BATCH] = running
-    streams = running if mixes else decodes + prompts
+    if I[e + E_RUNNING] > I[H_MAX_BATCH]:
+        I[H_MAX_BATCH] = I[e + E_RUNNING]
+    streams = I[e + E_RUNNING] if mixes else decodes + prompts
     cost = moved(F, k)  # type: ignore
     gpu = gpu_seconds(cost, compute_at(F, I, c, tokens), float(kv), pairs) + encode
     host = host_seconds(cost, float(streams), float(I[e + E_CHUNKS]))

@@ -17,7 +17,6 @@ from voicesim.engine.layout import (
     E_CHUNKS,
     E_CLASS,
     E_COST,
-    E_HELD,
     E_RUNNING,
     E_STEPS,
     G_SOLO,
@@ -89,7 +88,7 @@ def step_begins(F, I, g, decodes, context, prompts, kv, full):
     F[q + BARE] = bare if prompts > 0 else full
     F[q + FULL] = full
     F[q + PROMPTS] = prompts
-    F[q + WIDTH] = I[e + E_RUNNING] - I[e + E_HELD]
+    F[q + WIDTH] = I[e + E_RUNNING]
     F[q + DECODES] = decodes
     F[q + KV] = kv
 

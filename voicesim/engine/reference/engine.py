@@ -323,8 +323,8 @@ class Engine:
 
     def pace(self) -> None:
         """Streams that are ahead of their listeners pause: their KV stays, their slot is free.
-        Those that are needed again go on, the nearest to silence first, in slots that they leave
-        to no start (https://github.com/sgl-project/sglang-omni/pull/1903)."""
+        Those that are needed again go on, the nearest to silence first, but not in slots kept for
+        starts (https://github.com/sgl-project/sglang-omni/pull/1903)."""
         if self.spec.pace == INF:
             return
         now = self.env.now
@@ -646,7 +646,7 @@ class Engine:
         if epoch != self.epoch:  # the replica has lost its memory since
             return
         self.release(stream)
-        if (self.waiting or self.running) and not self.stepping:
+        if (self.waiting or self.active) and not self.stepping:
             self.wake(self.env.now)
 
     def drop_aborted(self) -> None:

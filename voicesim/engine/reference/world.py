@@ -714,7 +714,7 @@ class World:
             waiting = [len(e.waiting) for e in self.engines]
             row = self.series[k]
             row[at.B_LIVE] = sum(e.live for e in self.engines)
-            row[at.B_RUNNING] = sum(len(e.running) for e in self.engines)
+            row[at.B_RUNNING] = sum(e.active for e in self.engines)
             row[at.B_WAITING] = sum(waiting)
             row[at.B_WAITING_MAX] = max(waiting)
             row[at.B_QUEUED] = sum(len(e.codec.queue) for e in self.engines)
@@ -723,7 +723,7 @@ class World:
     def gauges(self) -> tuple[list[int], list[int], np.ndarray, int]:
         """Running, num_requests_waiting and free KV blocks by engine; preemptions so far."""
         return (
-            [len(e.running) for e in self.engines],
+            [e.active for e in self.engines],
             [e.waiting_gauge for e in self.engines],
             np.array([e.free_blocks for e in self.engines]),
             self.counters["preemptions"],
@@ -733,7 +733,7 @@ class World:
         """What an operator's tools read from the replicas now."""
         engines = self.engines
         counts = [
-            (int(e.up), int(e.open), e.live, len(e.running), e.waiting_gauge, e.free_blocks,
+            (int(e.up), int(e.open), e.live, e.active, e.waiting_gauge, e.free_blocks,
              e.steps, e.served, e.failed) for e in engines
         ]  # fmt: skip
         busy = (np.array([getattr(e, name) for e in engines]) for name in ("busy_gpu", "busy_host"))
@@ -898,7 +898,7 @@ class ReferenceView:
         self.now = float(world.env.now)
         self.live = np.array(world.known_live())
         self.open = np.array([int(e.open) for e in engines])
-        self.running = np.array([len(e.running) for e in engines])
+        self.running = np.array([e.active for e in engines])
         self.waiting = np.array([len(e.waiting) for e in engines])
         self.queued = np.array([len(e.codec.queue) for e in engines])
         self.free_blocks = np.array([e.free_blocks for e in engines])
