@@ -1,6 +1,6 @@
 """Every reader on thousands of broken files: an error with the file's name, or a measurement.
 
-A file is a valid one of a reader's, mutated (tests/mutants.py).  30 of each, 2,000 by `make fuzz`.
+A file is a valid one of a reader's, mutated (tests/mutants.py).  40 of each, 2,000 by `make fuzz`.
 """
 
 import gzip
@@ -97,7 +97,7 @@ def test_a_broken_file_is_refused_or_read(tmp_path, name):
     valid = [{k: v.encode() for k, v in files.items()} for files in VALID[name]]
     for files in valid:  # the fuzz begins at what is right
         assert form_of(written(tmp_path, files)).__name__.endswith(name)
-    cases = (broken(valid[i % len(valid)], rng) for i in range(examples(30)))
+    cases = (broken(valid[i % len(valid)], rng) for i in range(examples(40)))
     survived(name, cases, lambda files: attempt(tmp_path, files))
 
 
@@ -131,7 +131,7 @@ def test_a_broken_run_folder_is_refused_or_read(tmp_path, folder):
     files = {f"run/{name}": (folder / name).read_bytes() for name in names}
     assert attempt(tmp_path, files) == "read"
     rng = np.random.default_rng(0)
-    cases = (broken(files, rng) for _ in range(examples(30)))
+    cases = (broken(files, rng) for _ in range(examples(40)))
     survived("run_folder", cases, lambda case: attempt(tmp_path, case))
 
 

@@ -4,6 +4,10 @@ https://github.com/vllm-project/vllm-omni/issues/2562,
 https://github.com/vllm-project/vllm-omni/issues/2568: 2-frame first chunks, then 25 frames of
 80 ms, one FIFO vocoder, a slice of a card (here: a codec four times slower).  Silent holes from
 four streams on while memory is half used; a larger left context moved the voice, not the holes.
+
+Must show: no holes with one or two callers and some from four on; the gap between a stream's chunks
+grows with the callers while the decode step hardly moves; twice the left context makes each batch
+dearer and leaves the onset within one stream.
 """
 
 import dataclasses

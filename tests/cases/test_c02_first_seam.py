@@ -4,6 +4,9 @@ https://github.com/vllm-project/vllm-omni/issues/4913,
 https://github.com/vllm-project/vllm-omni/pull/5152: first chunk 1 frame (80 ms), then 25 (2 s), at
 RTF 0.56 the second chunk comes 0.56 x 2.0 - 0.08 = 1.04 s late (1.028 s measured).  A ramp of
 4, 4, 8, 16, 25 frames removes it.  Nobody else is on the card: arithmetic, not contention.
+
+Must show: a first stall of RTF d1 - d0 = 1.04 s within 5 %; none with the ramp; no stall wherever
+each chunk is made while what is buffered plays.
 """
 
 from dataclasses import replace

@@ -4,6 +4,10 @@ https://github.com/sgl-project/sglang-omni/pull/1450,
 https://github.com/sgl-project/sglang-omni/issues/1224: at 32 streams first chunks of 1/4/8 frames
 gave C100 of 0/97/100 % with first audio 0.65/0.83/0.85 s and no loss of throughput.  The defaults
 that work are 4, 5, 20 or 40 frames, by the model's frame rate.
+
+Must show: C100 is a step in the first chunk and never falls; first audio never gets earlier; the
+threshold is in milliseconds, so other frame rates need other frame counts; throughput falls by a
+few percent at most.
 """
 
 import dataclasses

@@ -4,6 +4,10 @@ https://github.com/vllm-project/vllm-omni/issues/3535,
 https://github.com/vllm-project/vllm-omni/pull/3592: with K = 2 active streams in the vocoder
 C100 went from 33 to 97 % at 32 callers and from 0 to 98 % at 64, first audio (p50) from 1.47 to
 5.74 s and from 2.75 to 7.59 s; at 8 callers nobody stalled either way and first audio got worse.
+
+Must show: with K = 2 far more streams without a hole at 32 callers and above, and a later first
+sound everywhere; at 8 callers a worse start for nothing; the slowest replies slower; the audio a
+second about the same.
 """
 
 import numpy as np

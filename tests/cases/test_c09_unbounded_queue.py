@@ -3,6 +3,9 @@
 https://github.com/sgl-project/sglang-omni/pull/1449: everything above max_running_requests waited
 in an unlimited FIFO; the fix caps the queue (16) and answers 503.  Open loop, 40 calls/s on a card
 that serves about 24, at most 32 streams at a time.
+
+Must show: without a bound first audio grows with the time of day; with 16 it is bounded and lambda
+- mu are refused; the throughput is the same.
 """
 
 import numpy as np

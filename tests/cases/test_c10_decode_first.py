@@ -8,6 +8,10 @@ throughput flat at 5.4/s, inference time flat at 1.37 s (5.4 x 1.37 = 7.4 of 8 s
 time goes from 1.85 to 12 s; a step for prompts every 6 decode steps lowers first audio and costs
 peak throughput.  A card made to that: 8 slots, a decode step of 24 ms alone and 38 ms at 8, a
 prompt in a step of its own 40 ms, replies of 36 steps that differ by 5 %.
+
+Must show: time in the queue with free slots far below saturation; interleaving lowers first audio
+and the peak throughput; 7.4 streams run when saturated; beyond it the queue grows with the length
+of the run.
 """
 
 import numpy as np

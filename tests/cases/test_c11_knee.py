@@ -5,6 +5,9 @@ VoxCPM2 on an RTX 4090, nanovllm-voxcpm: https://github.com/OpenBMB/VoxCPM/issue
 https://github.com/vllm-project/vllm-omni/pull/2903 (RTF .5-.7 at 5, above 1 at 8); Qwen3-TTS-0.6B
 on an H100, nano-qwen3tts-vllm: https://github.com/tsdocode/nano-qwen3tts-vllm/issues/1 (RTF
 .42/.64/.98/1.66 at 1/2/4/8).
+
+Must show: RTF within 10 % at loads held out of the fit; the knee is a maximum of audio a second
+near 32; RTF stays below 0.9 up to 64 or more, 7 and 3 streams; long prompts move the knee left.
 """
 
 import dataclasses

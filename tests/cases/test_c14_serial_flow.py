@@ -3,6 +3,9 @@
 Fun-CosyVoice3 on an H200, https://github.com/sgl-project/sglang-omni/pull/1656: 0.98/1.37/1.99/2.02
 requests/s and 1.02/1.46/2.01/3.96 s at 1/2/4/8.  CosyVoice2 on an L20,
 https://github.com/QwenAudio/CosyVoice/pull/1598: first chunk 198/281/511/922 ms at 1/2/4/6.
+
+Must show: throughput stops at 1 / flow time; latency is then callers / throughput; where the
+history is decoded again a chunk costs more the later it comes.
 """
 
 import dataclasses

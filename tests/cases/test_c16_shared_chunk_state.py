@@ -6,6 +6,9 @@ resets it: after the first request it is at 50, after the second at 100 and stay
 https://github.com/QwenAudio/CosyVoice/pull/1894,
 https://github.com/QwenAudio/CosyVoice/issues/1798).  Five turns of 3.5 s (88 tokens), one after
 the other; the prompt fills its last hop up with 14 tokens, which the first chunk waits for too.
+
+Must show: shared, the first chunk grows over the first requests to the whole turn and nobody counts
+an underrun (one chunk: not applicable); kept per call, every turn starts alike.
 """
 
 import numpy as np

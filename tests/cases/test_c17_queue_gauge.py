@@ -4,6 +4,9 @@ https://github.com/vllm-project/vllm-omni/issues/4561,
 https://github.com/vllm-project/vllm-omni/pull/4608: one item per stage and loop; what is finished
 waits in a side queue that no scheduler gauge counts.  The loop here is the stage behind the
 decoder: 40 ms a round whatever it carries; draining 16 ready items a round cures it.
+
+Must show: the gauge at 0 while first audio grows with time; draining 16 at a
+time restores it.
 """
 
 import numpy as np

@@ -6,6 +6,10 @@ preempted one request without end (https://github.com/inference-sim/inference-si
 https://github.com/inference-sim/inference-sim/issues/1057,
 https://github.com/inference-sim/inference-sim/issues/349); users ask why speed collapses beyond
 90 % of the KV cache (https://github.com/vllm-project/vllm/issues/18115).
+
+Must show: under a tenth preempted and nobody more than a few times in the healthy setting; work is
+conserved and recomputed tokens are counted apart; every run ends; a stream of speech that is
+preempted stalls once, for the recomputation at least.
 """
 
 import dataclasses

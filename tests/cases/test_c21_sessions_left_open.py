@@ -5,6 +5,9 @@ https://github.com/vllm-project/vllm/issues/38233: a websocket left open without
 keeps its KV cache for ever; usage creeps to 100 % and those who speak stop silently.  5 callers/s,
 5 % of them leave their session open; 160 + 80 tokens each, 15 blocks (the last token is not
 computed).
+
+Must show: without a time-out memory is used up in a straight line; with one, lambda p T sessions
+more are held (Little); refused and stalled callers are counted apart.
 """
 
 import dataclasses

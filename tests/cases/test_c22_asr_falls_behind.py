@@ -4,6 +4,9 @@ https://github.com/ufal/whisper_streaming/issues/138, https://github.com/Quentin
 about eight live clients on one card are well, one or two more and the delay grows to a minute.
 https://github.com/ufal/whisper_streaming/issues/42: as long as the card is not busy all the time
 the lag stays bounded.  Each second of speech is decoded again with the nine seconds before it.
+
+Must show: the lag is bounded if and only if the load is below 1, else it is (rho - 1) t and the
+same for every client; batching moves the break far up.
 """
 
 import numpy as np

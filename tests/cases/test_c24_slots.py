@@ -4,6 +4,9 @@ https://github.com/kyutai-labs/delayed-streams-modeling/issues/151 (64 streams o
 times real time), https://github.com/kyutai-labs/moshi/issues/374 (a step longer than the frame).
 Every step computes the whole batch; who is in it makes no difference until it is full, then the
 next call is turned away.
+
+Must show: the delay is flat up to the last slot, then calls are turned away as Erlang B says, by
+the time of the session and not of the talk.
 """
 
 import numpy as np

@@ -4,6 +4,10 @@ https://github.com/tc-mb/llama.cpp-omni/issues/123: two traces of RTF 0.625 and 
 one starves for 0 ms, the other for 1,100 ms, and waiting 1.1 s first hides it but starts at 1.3 s.
 https://github.com/Open-LLM-VTuber/Open-LLM-VTuber-Web/pull/32 waits for 0.6 s, the end of the
 stream or 1.5 s; https://github.com/bielcarpi/hermes-live-voice/issues/54 drops audio beyond 5 s.
+
+Must show: 0 and 1,100 ms; a wait of 1.1 s hides it and starts at 1.3 s; a larger prebuffer stalls
+no more and starts no earlier; a short reply does not wait for what it cannot fill; what overflows
+is lost audio.
 """
 
 import numpy as np

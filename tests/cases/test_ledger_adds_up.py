@@ -3,6 +3,9 @@
 The witness is not the record: it notes the time of SimPy's clock whenever one of the reference's
 methods is called, takes the wait for the end of turn and the way up from the tape, and the way
 down and the client from the log of chunks of the compiled run.
+
+Must show: in every world the segments of a turn add up to its delay; no time is counted twice or
+lost.
 """
 
 import collections

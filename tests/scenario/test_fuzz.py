@@ -1,6 +1,6 @@
 """Scenarios and profiles, mutated: everything wrong is listed, or they are played.
 
-30 of each here, 2,000 by `make fuzz`.  What still loads and asks for little is also played, for a
+40 of each here, 2,000 by `make fuzz`.  What still loads and asks for little is also played, for a
 second of simulated time.
 """
 
@@ -29,7 +29,7 @@ PROFILES = sorted((HOME / "calibration" / "profiles").glob("*.yaml"))
 def cases(name: str, contents: list[bytes]):
     """Mutants of the files in turn; a failure says which."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    for i in range(examples(30)):
+    for i in range(examples(40)):
         yield mutant(contents[i % len(contents)], rng)
 
 

@@ -24,6 +24,7 @@ LARGEST_JSON = 256 << 20
 """Bytes of the largest JSON document (or line) that is read whole; lines may be many."""
 MOST_DIGITS = 40
 _LONG = re.compile(rf"\d{{{MOST_DIGITS}}}")
+_HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _LIMIT = f"{LARGEST_JSON >> 20} MiB"
 
 
@@ -207,7 +208,14 @@ def _parse(text: str, file: str, line: int, infinity: bool) -> Any:
     # asked for every number, so only where there is a long one
     strict: dict[str, Any] = {"parse_int": whole} if _LONG.search(text) else {}
     try:
-        return json.loads(text, parse_constant=constant, **strict)
+        found = json.loads(text, parse_constant=constant, **strict)
+        if half := _HALF.search(text):
+            json.dumps(found, ensure_ascii=False).encode()  # a pair makes a character, a half not
+        return found
+    except UnicodeEncodeError as error:
+        assert half is not None
+        at = line + text.count("\n", 0, half.start())
+        raise CalibrationError(file, at, f"{half.group()} is half a character") from error
     except json.JSONDecodeError as error:
         at = line + error.lineno - 1
         cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
