@@ -1,6 +1,7 @@
 """Money worked by hand: contracts, what was bought, waste and caches."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,8 +9,10 @@ from tests.dialogue.made import STAGES, UNSPOKEN, Call, Turn, heard, tables
 from voicesim.engine import layout as at
 from voicesim.metrics.dialogue import run_metrics
 from voicesim.metrics.dialogue_run import Stage, Terms
+from voicesim.scenario import load
 from voicesim.scenario.prices import Prices, wrong_prices
 from voicesim.session import record as of
+from voicesim.study import run_study
 
 GAPS = (0.03, 0.4, 0.06, 0.2, 0.15, 0.03, 0.05)
 DAY = "2026-11-01"
@@ -172,3 +175,22 @@ def test_a_date_is_read_as_yaml_gives_it():
         prices = Prices.model_validate({"cards": [{**row, "date": day}]})
         assert prices.days == ["2026-11-01"]
         assert Prices.model_validate(prices.model_dump()) == prices
+
+
+def test_the_shipped_prices_by_hand():
+    """Make or buy, in short: the same calls in every variant; the telephone and the recogniser by
+    the minute of the call, the voice by 15 characters a second, cards by the hour."""
+    path = Path(__file__).parents[2] / "scenarios" / "make_or_buy.yaml"
+    result = run_study(load(path, ["horizon=120s", "warmup=60s", "drain=60s"]), workers=1)
+    found = {name: result.of(name)[0].metrics for name in result.file.variants}
+    assert len({m["clean_share"] for m in found.values()}) == 1
+    costs = {name: m["cost"] for name, m in found.items()}
+    minutes = costs["own"]["network"] / 0.0085
+    assert costs["own"]["bought"] == 0.0
+    assert costs["own"]["gpus"] == pytest.approx((3 * 2.69 + 0.78) * 60 / 3600)
+    assert costs["bought_ears"]["bought"] == pytest.approx(0.0048 * minutes)
+    assert costs["bought_ears"]["gpus"] == pytest.approx(3 * 2.69 * 60 / 3600)
+    assert costs["bought_model"]["gpus"] == pytest.approx((2 * 2.69 + 0.78) * 60 / 3600)
+    assert costs["bought_voice"]["gpus"] == pytest.approx((2.69 + 0.78) * 60 / 3600)
+    assert 0 < costs["bought_voice"]["bought"] < 15e-6 * 15 * 60 * minutes  # not all is speech
+    assert all(c["network"] == costs["own"]["network"] for c in costs.values())

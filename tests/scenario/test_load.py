@@ -47,6 +47,16 @@ def test_resolved_reads_back_to_the_same(read, text):
         assert read(text).variants["base"] == scenario
 
 
+def test_a_long_delay_reads_back_with_its_unit(read):
+    """A bare number beyond five seconds would be taken for a slip of milliseconds."""
+    sets = ["listener.network.delay=8s", "slo.start_within=4s"]
+    base = read(PLAIN, *sets).variants["base"]
+    written = base.resolved()
+    assert written["listener"]["network"]["delay"] == "8.0s"
+    assert written["slo"]["start_within"] == 4.0
+    assert read(yaml.safe_dump(written)).variants["base"] == base
+
+
 def test_scenarios_travel_between_processes(read):
     scenario = read(SKETCH).variants["cap"]
     again = pickle.loads(pickle.dumps(scenario))

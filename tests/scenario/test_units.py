@@ -83,6 +83,22 @@ def test_an_option_without_a_unit_is_refused(text):
         units.stated_duration("soon")
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"), [(0.5, 0.5), ("0.5", 0.5), (5, 5.0), ("500ms", 0.5), ("500s", 500.0)]
+)
+def test_a_brief_time(text, seconds):
+    assert units.brief(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", [500, "500", 20.5, "5.1", 6])
+def test_a_brief_time_of_many_bare_seconds_is_a_slip(text):
+    """Nobody waits 500 s for the end of a turn; what is meant is said with a unit."""
+    with pytest.raises(PydanticCustomError) as problem:
+        units.brief(text)
+    said = f"{float(text):g}"
+    assert f"write {said}ms, or {said}s if seconds are meant" in problem.value.message()
+
+
 def test_lognormal_by_mean_and_p99_has_them():
     law = Distribution("lognormal", {"mean": 4.3, "p99": 15.0})
     mu, sigma = law.log_scale()

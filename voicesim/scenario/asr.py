@@ -8,15 +8,22 @@ import numpy as np
 from pydantic import Field
 
 from .part import Part
-from .units import Duration, PositiveDuration, Share, UpTo10K, UpTo64Ki
+from .units import (
+    Brief,
+    PositiveBrief,
+    PositiveDuration,
+    Share,
+    UpTo10K,
+    UpTo64Ki,
+)
 
 
 class AsrCost(Part):
     """Seconds of one batch."""
 
-    floor: Duration = Field(description="Seconds of any batch.")
-    per_row: Duration = Field(default=0.0, description="Seconds more per row in it; default 0.")
-    per_audio: Duration = Field(
+    floor: Brief = Field(description="Seconds of any batch.")
+    per_row: Brief = Field(default=0.0, description="Seconds more per row in it; default 0.")
+    per_audio: Brief = Field(
         default=0.0, description="Seconds more per second of audio in it; default 0."
     )
 
@@ -24,7 +31,7 @@ class AsrCost(Part):
 class Heard(Part):
     """One row of an accuracy table."""
 
-    right_context: Duration = Field(description="Right context (s).")
+    right_context: Brief = Field(description="Right context (s).")
     wer: Share = Field(description="Word error rate, 0 to 1.")
 
 
@@ -38,10 +45,8 @@ class Streaming(Part):
     """Cache-aware streaming (NeMo): one job of constant cost for each chunk of a stream."""
 
     kind: Literal["streaming"] = Field(default="streaming", description="Chunk by chunk.")
-    chunk: PositiveDuration = Field(
-        default=0.16, description="Audio of one job (s); default 160ms."
-    )
-    right_context: Duration = Field(
+    chunk: PositiveBrief = Field(default=0.16, description="Audio of one job (s); default 160ms.")
+    right_context: Brief = Field(
         default=0.0, description="Audio to come that a job waits for (s); default 0."
     )
     cost: AsrCost = Field(description=_COST)
@@ -66,7 +71,7 @@ class Windows(Part):
     """LocalAgreement (whisper_streaming): the whole buffer again with every new chunk."""
 
     kind: Literal["windows"] = Field(default="windows", description="Window by window.")
-    chunk: PositiveDuration = Field(
+    chunk: PositiveBrief = Field(
         default=1.0, description="New audio before the next job (s); default 1s."
     )
     window: PositiveDuration = Field(
@@ -83,9 +88,9 @@ class Slots(Part):
 
     kind: Literal["slots"] = Field(default="slots", description="Frame by frame, all slots.")
     slots: UpTo64Ki = Field(description="Calls at once per replica; the next is refused.")
-    step: PositiveDuration = Field(description="One step, whoever is in it (s).")
-    chunk: PositiveDuration = Field(default=0.08, description="Audio of a frame (s); default 80ms.")
-    right_context: Duration = Field(
+    step: PositiveBrief = Field(description="One step, whoever is in it (s).")
+    chunk: PositiveBrief = Field(default=0.08, description="Audio of a frame (s); default 80ms.")
+    right_context: Brief = Field(
         default=0.48,
         description="By how much text trails speech (s); default 480ms (Kyutai STT 1B).",
     )

@@ -26,6 +26,7 @@ from .part import Part, named_file
 from .regions import Region
 from .share import Share as CardShare
 from .units import (
+    Brief,
     Count,
     Duration,
     Fraction,
@@ -341,7 +342,7 @@ class CodecBatch(Part):
     """How chunks are gathered into one codec call."""
 
     cap: UpTo64Ki = Field(default=1, description="Chunks in one call at most; default 1.")
-    window: Duration = Field(
+    window: Brief = Field(
         default=0.0, description="How long a call waits for more chunks (s); default 0."
     )
 
@@ -406,9 +407,9 @@ AnyQueue = Annotated[Fifo | Window | Edf | Pressing | StartupFirst, Field(discri
 class CodecCost(Part):
     """Seconds of one codec call."""
 
-    floor: Duration = Field(description="Seconds of any call.")
-    per_row: Duration = Field(default=0.0, description="Seconds more per chunk in it; default 0.")
-    per_frame: Duration = Field(default=0.0, description="Seconds more per frame in it; default 0.")
+    floor: Brief = Field(description="Seconds of any call.")
+    per_row: Brief = Field(default=0.0, description="Seconds more per chunk in it; default 0.")
+    per_frame: Brief = Field(default=0.0, description="Seconds more per frame in it; default 0.")
 
 
 class Codec(Part):

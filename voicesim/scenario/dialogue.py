@@ -20,6 +20,7 @@ from .units import (
     Fraction,
     Natural,
     Positive,
+    PositiveBrief,
     PositiveDuration,
     Rate,
     Share,
@@ -204,7 +205,7 @@ class Images(Part):
         description="Images of one prompt at most, the others are dropped; default none.",
     )
     tokens: Count = Field(default=1280, description="Prompt tokens of an image; default 1280.")
-    encode: PositiveDuration = Field(description="Encoding one image on the card (s).")
+    encode: PositiveBrief = Field(description="Encoding one image on the card (s).")
     cache: ImageCache | None = Field(
         default=None, description="Encoded images that are kept; default none."
     )
@@ -213,7 +214,7 @@ class Images(Part):
 class Segment(Part):
     """One segment's part of a latency budget."""
 
-    within: PositiveDuration = Field(description="What it may take (s).")
+    within: PositiveBrief = Field(description="What it may take (s).")
     owner: str = Field(default="", description="Who answers for it; default nobody.")
 
 
@@ -226,7 +227,7 @@ _PART = "Its part and owner; default none."
 class Budget(Part):
     """How long a caller may wait for an answer, and who may spend how much of it."""
 
-    total: PositiveDuration = Field(description="From the end of speech to the first sound (s).")
+    total: PositiveBrief = Field(description="From the end of speech to the first sound (s).")
     capture: Segment | None = Field(default=None, description=_PART)
     uplink: Segment | None = Field(default=None, description=_PART)
     endpointing: Segment | None = Field(default=None, description=_PART)

@@ -13,7 +13,18 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema,
 
 from .errors import shown, tag_of, wrong
 from .part import Part
-from .units import Count, Duration, Natural, Positive, PositiveDuration, Share, duration, real
+from .units import (
+    Brief,
+    Count,
+    Duration,
+    Natural,
+    Positive,
+    PositiveBrief,
+    PositiveDuration,
+    Share,
+    duration,
+    real,
+)
 
 
 class FixedEndpointing(Part):
@@ -22,7 +33,7 @@ class FixedEndpointing(Part):
     kind: Literal["fixed"] = Field(
         default="fixed", description="After so much silence; may be left out."
     )
-    silence: PositiveDuration = Field(
+    silence: PositiveBrief = Field(
         default=0.5,
         description="Silence that ends a turn (s); a longer pause within is taken for the end; "
         "default 500ms (LiveKit min_delay).",
@@ -33,10 +44,10 @@ class DynamicEndpointing(Part):
     """The silence waited for follows the caller's own pauses, as LiveKit's DynamicEndpointing."""
 
     kind: Literal["dynamic"] = Field(default="dynamic", description="After the caller's pauses.")
-    min: PositiveDuration = Field(
+    min: PositiveBrief = Field(
         default=0.3, description="Silence waited for at least, and at first (s); default 300ms."
     )
-    max: PositiveDuration = Field(
+    max: PositiveBrief = Field(
         default=2.5, description="Silence waited for at most (s); default 2.5s."
     )
     weight: Share = Field(
@@ -74,10 +85,10 @@ class SemanticEndpointing(Part):
     """
 
     kind: Literal["semantic"] = Field(default="semantic", description="By a model of turns.")
-    min: PositiveDuration = Field(
+    min: PositiveBrief = Field(
         default=0.3, description="Silence waited for where the turn seems over (s); default 300ms."
     )
-    max: PositiveDuration = Field(
+    max: PositiveBrief = Field(
         default=2.5, description="Silence waited for where it does not (s); default 2.5s."
     )
     false_cut_offs: Rates = Field(
@@ -144,7 +155,7 @@ class Segmenter(Part):
 class Filler(Part):
     """A sound that fills the silence before a late answer."""
 
-    after: PositiveDuration = Field(
+    after: PositiveBrief = Field(
         description="Silence after the end of turn was decided until it plays (s)."
     )
     audio: PositiveDuration = Field(description="Its length (s).")
@@ -157,7 +168,7 @@ class Filler(Part):
 class BargeInRules(Part):
     """What the agent does when it is interrupted."""
 
-    detect: Duration = Field(
+    detect: Brief = Field(
         default=0.5,
         description="Voice that must last before it counts (s); default 500ms (LiveKit).",
     )
@@ -195,16 +206,14 @@ class Client(Part):
         default=2,
         description="Round trips of a handshake; default 2 (TCP, then TLS 1.3, RFC 8446).",
     )
-    round_trip: PositiveDuration = Field(
+    round_trip: PositiveBrief = Field(
         default=0.001, description="One round trip to an engine (s); default 1ms (one zone)."
     )
-    read_chunk: Duration = Field(
+    read_chunk: Brief = Field(
         default=0.0, description="Audio read at a time (s); default 0: whatever is there."
     )
-    sleep: Duration = Field(
-        default=0.0, description="Slept for each second of audio (s); default 0."
-    )
-    resample: Duration = Field(
+    sleep: Brief = Field(default=0.0, description="Slept for each second of audio (s); default 0.")
+    resample: Brief = Field(
         default=0.0, description="Conversion of a chunk's sample rate (s); default 0."
     )
 

@@ -11,7 +11,7 @@ from .degradation import Degradation
 from .errors import shown, wrong
 from .part import Part
 from .scaling import Scaling
-from .units import Count, Duration, Fraction, Natural, PositiveDuration
+from .units import Brief, Count, Fraction, Natural, PositiveBrief
 
 
 def _policy_name(value: Any) -> Any:
@@ -54,7 +54,7 @@ class CapQueue(Part):
         default="cap_queue", description="A bound, with a queue behind it."
     )
     streams: Count = Field(description="Live streams per replica at most.")
-    deadline: PositiveDuration = Field(description="Wait after which a caller is refused (s).")
+    deadline: PositiveBrief = Field(description="Wait after which a caller is refused (s).")
     max_waiting: Natural | None = Field(
         default=None, description="Callers waiting at most; default none: no bound."
     )
@@ -64,9 +64,7 @@ class Slack(Part):
     """Admit only while every live stream keeps its lead over its listener."""
 
     kind: Literal["slack"] = Field(default="slack", description="Keep every live stream ahead.")
-    lead: Duration = Field(
-        default=0.25, description="Audio ahead of the listener (s); default 250ms."
-    )
+    lead: Brief = Field(default=0.25, description="Audio ahead of the listener (s); default 250ms.")
 
 
 PINNED: Any = Field(

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_serializer
 
 from .errors import shown, unknown, wrong
 from .part import Part
@@ -83,6 +83,14 @@ class Bought(Part):
     )
     date: Day = Field(description="When the price was valid.")
 
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either, so that the result can be read back; nor is
+        the default of what only a recogniser has."""
+        unread = set() if self.per_million_characters else {"characters_per_second"}
+        unread |= {"billed"} if self.billed == "call" else set()
+        return {name: value for name, value in handler(self).items() if name not in unread}
+
 
 class NetworkPrice(Part):
     """What carries the sound."""
@@ -99,6 +107,12 @@ class NetworkPrice(Part):
         "headers).",
     )
     date: Day = Field(description="When the price was valid.")
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either, so that the result can be read back."""
+        unread = () if self.per_gb is not None else ("kbit_per_second",)
+        return {name: value for name, value in handler(self).items() if name not in unread}
 
 
 class Prices(Part):

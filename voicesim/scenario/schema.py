@@ -21,15 +21,22 @@ from .part import Part
 from .pipeline import Pipeline
 from .policies import Policies
 from .prices import Prices
-from .units import Duration, PositiveDuration, Seed, UpTo10K
+from .units import (
+    Brief,
+    Duration,
+    PositiveBrief,
+    PositiveDuration,
+    Seed,
+    UpTo10K,
+)
 from .workload import Workload
 
 
 class Network(Part):
     """The way from the server to the listener."""
 
-    delay: Duration = Field(default=0.0, description="One-way delay (s); default 0.")
-    jitter: Duration = Field(
+    delay: Brief = Field(default=0.0, description="One-way delay (s); default 0.")
+    jitter: Brief = Field(
         default=0.0, description="Mean of the extra delay, a gamma law of shape 2 (s); default 0."
     )
 
@@ -37,13 +44,13 @@ class Network(Part):
 class Player(Part):
     """The listener's playback buffer."""
 
-    prebuffer: Duration = Field(
+    prebuffer: Brief = Field(
         default=0.0, description="Audio held before playing starts (s); default 0."
     )
-    rebuffer: Duration = Field(
+    rebuffer: Brief = Field(
         default=0.0, description="Audio held before playing goes on after a stall (s); default 0."
     )
-    max_wait: Duration | None = Field(
+    max_wait: Brief | None = Field(
         default=None,
         description="Start anyway this long after the first chunk (s); default none: never.",
     )
@@ -60,13 +67,13 @@ class Listener(Part):
     uplink: Network | None = Field(
         default=None, description="The way back, of a dialogue; default none: as `network`."
     )
-    capture: Duration = Field(
+    capture: Brief = Field(
         default=0.02,
         description="From the microphone to the network, of a dialogue (s); default 20ms (one "
         "Opus frame, RFC 7587).",
     )
     player: Player = Field(default=Player(), description="Player; default no buffering.")
-    audible: Duration = Field(
+    audible: Brief = Field(
         default=0.1, description="The shortest stall a listener notices (s); default 100ms."
     )
 
@@ -74,10 +81,10 @@ class Listener(Part):
 class Slo(Part):
     """When a call counts as clean."""
 
-    start_within: PositiveDuration = Field(
+    start_within: PositiveBrief = Field(
         default=1.0, description="First audio at the latest (s); default 1s."
     )
-    no_stall_over: Duration = Field(
+    no_stall_over: Brief = Field(
         default=0.1, description="The longest stall forgiven (s); default 100ms."
     )
 

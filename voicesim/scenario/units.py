@@ -34,6 +34,9 @@ BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 LONGEST = 10 * 365 * SECONDS["d"]
 """No duration is longer than ten years: beyond, it is a slip of the pen."""
 
+BRIEF = 5.0
+"""Seconds up to which a number without a unit is believed where delays are short."""
+
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _DURATION = rf"(?:{_NUMBER}\s*(?:us|ms|s|min|h|d)\s*)+"
 
@@ -76,6 +79,22 @@ def stated_duration(text: str) -> float:
     if re.fullmatch(_NUMBER, text.strip(), re.ASCII) and float(text) != 0.0:
         raise wrong(f"{text.strip()} needs a unit: ms, s, min or h")
     return duration(text)
+
+
+def brief(value: Any) -> float:
+    """``duration`` of what takes milliseconds or a few seconds at most: a bare number beyond
+    BRIEF is no seconds but a slip of the pen (500 for 500ms); with a unit it stands."""
+    seconds = duration(value)
+    bare = not isinstance(value, str) or re.fullmatch(_NUMBER, value.strip(), re.ASCII)
+    if bare and seconds > BRIEF:
+        raise wrong(f"{seconds:g} without a unit is {seconds:g} seconds, which is long for this: "
+                    f"write {seconds:g}ms, or {seconds:g}s if seconds are meant")  # fmt: skip
+    return seconds
+
+
+def _with_unit(seconds: float) -> float | str:
+    """As ``brief`` reads it back."""
+    return seconds if seconds <= BRIEF else f"{seconds!r}s"
 
 
 def rate(value: Any) -> float:
@@ -170,6 +189,14 @@ Duration = Annotated[float, BeforeValidator(duration), _schema("250ms", _TIME, _
 PositiveDuration = Annotated[
     float, BeforeValidator(above_zero(duration)), _schema("40min", _TIME, _DURATION, True)
 ]
+Brief = Annotated[
+    float, BeforeValidator(brief), PlainSerializer(_with_unit),
+    _schema("250ms", _TIME, _DURATION),
+]  # fmt: skip
+PositiveBrief = Annotated[
+    float, BeforeValidator(above_zero(brief)), PlainSerializer(_with_unit),
+    _schema("250ms", _TIME, _DURATION, True),
+]  # fmt: skip
 Rate = Annotated[float, BeforeValidator(rate), _schema("45/min", _PER, _RATE)]
 PositiveRate = Annotated[
     float, BeforeValidator(above_zero(rate)), _schema("2.5/s", _PER, _RATE, True)
