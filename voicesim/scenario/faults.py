@@ -15,14 +15,17 @@ from .units import Duration, Natural, Positive, PositiveDuration
 class _When(Part):
     """At a stated time, or again and again at random."""
 
-    at: Duration | None = Field(default=None, description="When it begins (s); give this or mtbf.")
+    at: Duration | None = Field(
+        default=None, description="When it begins (s); give this or mtbf; no default."
+    )
     mtbf: PositiveDuration | None = Field(
         default=None,
         description="Mean time until it begins, anew after each end (s), exponential, of each "
-        "replica for itself; give this or `at`.",
+        "replica for itself; give this or `at`; no default.",
     )
     mttr: PositiveDuration | None = Field(
-        default=None, description="Mean time until its end (s), exponential; goes with mtbf."
+        default=None,
+        description="Mean time until its end (s), exponential; goes with mtbf; no default.",
     )
 
     @model_validator(mode="after")
