@@ -34,6 +34,8 @@ from voicesim.workload.tape import Tape, draw_tape
 
 AT_ONCE = 1 << 16
 """Utterances that are drawn and handed over at a time where no rows are kept: 50 MB or so."""
+RETRY_RESERVE = 10.0
+"""Retries that a budget has saved up at most."""
 
 
 @dataclass
@@ -101,7 +103,7 @@ def simulate(
     spec = run_spec(scenario, profiles, replication, record_chunks, blame, trace)
     decide = python_policies(scenario, spec)
     log = Log()
-    processes = (*processes, *controllers(scenario, spec, log))
+    processes = (*processes, *controllers(scenario, spec, log, replication))
     gauges = None
     if watch or scenario.alarms:
         gauges = Gauges(spec, running_only=leave is not None and not scenario.alarms)
@@ -378,6 +380,7 @@ def pool_spec(
         backoff=refused.retry.backoff if refused else 1.0,
         factor=refused.retry.factor if refused else 2.0,
         full_jitter=bool(refused and refused.retry.jitter == "full"),
+        **lost_numbers(scenario),
         standby=bool(refused and refused.then == "standby_voice"),
         record_chunks=record_chunks,
         blame=blame or trace is not None,
@@ -520,15 +523,26 @@ def jitter_table(mean: float) -> np.ndarray:
     return gamma.ppf((np.arange(4096) + 0.5) / 4096, 2.0, scale=mean / 2.0)
 
 
+def lost_numbers(scenario: Scenario) -> dict[str, Any]:
+    """What callers do whose replica failed, and the budget of all retries."""
+    refused, lost = scenario.tts.refused, scenario.tts.lost
+    found: dict[str, Any] = {}
+    if refused is not None and refused.retry.budget is not None:
+        found |= {"retry_budget": refused.retry.budget, "retry_burst": RETRY_RESERVE}
+    if lost is not None and lost.then == "reconnect":
+        found["reconnect"] = lost.within
+    return found
+
+
 def policy_numbers(scenario: Scenario) -> dict[str, Any]:
     """Kinds and knobs of the built-in policies."""
     admit, route = scenario.policies.admission, scenario.policies.routing
+    custom = route.kind == "custom"
     numbers: dict[str, Any] = {
-        "routing": {
-            "round_robin": routing.ROUND_ROBIN,
-            "power_of_two": routing.POWER_OF_TWO,
-            "least_calls": routing.LEAST_CALLS,
-        }.get(route.kind, routing.LEAST_STREAMS),
+        "routing": routing.LEAST_STREAMS if custom else routing.KINDS.index(route.kind),
+        "epsilon": getattr(route, "epsilon", 0.25),
+        "stale": getattr(route, "age", 0.0) > 0.0,
+        "reserves": getattr(route, "reserve", False),
         "pinned": getattr(route, "pinned", False),
     }
     if admit.kind == "cap":
@@ -561,6 +575,9 @@ def python_policies(scenario: Scenario, spec: PoolSpec, always: bool = False) ->
         routing.ROUND_ROBIN: python.RoundRobin,
         routing.LEAST_STREAMS: python.LeastStreams,
         routing.POWER_OF_TWO: python.PowerOfTwo,
+        routing.BOUNDED_HASH: lambda: python.BoundedHash(spec.epsilon),
+        routing.INVERSE_PROB: python.InverseProb,
+        routing.PACK: lambda: python.Pack(spec.limit),
     }
     if route.kind == "custom":
         chosen = python.load_policy(route.policy, route.options, "choose")

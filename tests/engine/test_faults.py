@@ -52,6 +52,8 @@ def callers(seed):
         "retry_budget": float(rng.choice([0.0, 0.1])),
         "reconnect": rng.choice([None, 0.0, 2.0]),
         "pinned": bool(rng.integers(2)),
+        "routing": int(rng.integers(7)),
+        "epsilon": float(rng.choice([0.0, 0.25])),
         "stale": bool(rng.integers(2)),
         "reserves": bool(rng.integers(2)),
     }
@@ -59,7 +61,9 @@ def callers(seed):
 
 def play(seed):
     world = random_fleet if seed % 3 else random_world
-    spec, tape = world(seed, **callers(seed))
+    more = callers(seed)
+    # a closed loop whose callers are back at once would want tapes without end
+    spec, tape = world(seed, may_close=more["reconnect"] is None, **more)
     if seed % 2:
         spec = with_ladders(spec, seed)
     return spec, tape, *both(spec, tape, [operator(seed, spec)])

@@ -54,6 +54,8 @@ def _columns(names: str) -> tuple[int, ...]:
 K_WITHIN, K_EARNS, K_BURST, K_RETRIES_LEFT = range(46, 50)
 # silence after which a caller hears a filler, and how long it is
 K_FILL_AFTER, K_FILLER = range(50, 52)
+# affinity: how far above the mean a call's own replica may be
+K_EPSILON = 52
 N_FLOAT_HEADER = 64
 # float offsets live in the int header too
 (
@@ -218,7 +220,7 @@ REACHED, DECIDE, GROW, STUCK = range(4)
 # purposes of the counter hash
 P_STEP_NOISE, P_NETWORK, P_RETRY, P_ROUTE, P_LEFT_OPEN, P_POOL = 101, 102, 103, 104, 105, 106
 P_HOST_NOISE = 120
-P_RECONNECT = 110
+P_RECONNECT, P_AFFINITY = 110, 111
 P_COLD_START = 121
 
 

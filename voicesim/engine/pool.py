@@ -237,7 +237,7 @@ class Pool:
             (at.K_BACKOFF, s.backoff), (at.K_FACTOR, s.factor), (at.K_RESOLUTION, s.resolution),
             (at.K_FIRST_STALL, NEVER), (at.K_ASKED_AT, -1.0), (at.K_WITHIN, s.reconnect or 0.0),
             (at.K_EARNS, s.retry_budget), (at.K_BURST, s.retry_burst),
-            (at.K_RETRIES_LEFT, s.retry_burst),
+            (at.K_RETRIES_LEFT, s.retry_burst), (at.K_EPSILON, s.epsilon),
             (at.K_FILL_AFTER, s.fill_after), (at.K_FILLER, s.filler),
         ):  # fmt: skip
             F[entry] = number

@@ -143,6 +143,7 @@ class PoolSpec:
     retries, backoff, factor, full_jitter, standby: what the refused do.  retry_budget, retry_burst:
     retries that each request earns for all, and how many are saved up at most (inf: no budget).
     reconnect: callers who were lost go on within so many seconds (None: they hang up).
+    epsilon: how far above the mean of live streams a call's own replica may be (bounded_hash).
     stale: routing and admission know the live streams of the last refresh; reserves: and count
     what they have sent since.
     pinned: the first utterance of a call chooses a replica, the later ones go there.
@@ -206,6 +207,7 @@ class PoolSpec:
     retry_budget: float = 0.0
     retry_burst: float = INF
     reconnect: float | None = None
+    epsilon: float = 0.25
     stale: bool = False
     reserves: bool = False
     record_chunks: bool = False

@@ -66,6 +66,11 @@ class PoolView:
         )
         return to_unit_py(key)
 
+    def affinity(self) -> float:
+        """A uniform in [0, 1) that belongs to the call, the same for all its requests."""
+        seed = self._pool.spec.seed
+        return to_unit_py(hash_key_py(seed, at.P_AFFINITY, self.request().session, 0))
+
 
 def _read_only(array: np.ndarray) -> np.ndarray:
     array = array.view()

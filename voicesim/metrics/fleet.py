@@ -120,7 +120,7 @@ def tallies_of(
         counted, found = parts_of(run, None if take is not None else OF_FLEET)
         whole.add(run, counted.calls, counted.streams, counted.stalls)
         for name, part in found.items():
-            tally = pools.setdefault(name, Tally())
+            tally = pools.setdefault(name, Tally(blamed=False))
             tally.add(part.run, part.calls, part.streams, None)
         if take is not None:
             take(counted)
@@ -128,7 +128,7 @@ def tallies_of(
     run = play(leave=leave)
     whole.finish(run)
     for number, name in enumerate(run.scenario.cluster.pools):
-        pools.setdefault(name, Tally()).finish(_run_of(run, number))
+        pools.setdefault(name, Tally(blamed=False)).finish(_run_of(run, number))
     return whole, pools
 
 
@@ -233,7 +233,7 @@ def _of_tallies(parts: Sequence[Tally], whole: Scenario) -> dict[str, Any]:
     fired = fired_by(run, np.sum(waited, axis=0)) if waited else {}
     found = numbers(run, sum((p.counted for p in parts), NOBODY), fired)
     found["busy_share"] = _busy(runs)
-    if runs[0].spec.blame:
+    if runs[0].spec.blame and parts[0].blamed:
         number = stalls.together(p.number for p in parts)
         seconds = stalls.together(p.seconds for p in parts)
         found |= stalls.told(number, seconds)

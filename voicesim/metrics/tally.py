@@ -29,7 +29,8 @@ class Tally:
     run: Run
     callers: str
 
-    def __init__(self) -> None:
+    def __init__(self, blamed: bool = True) -> None:
+        self.blamed = blamed  # do the causes of its stalls belong to it?
         self.counted = NOBODY
         self.number: stalls.Sums = {}
         self.seconds: stalls.Sums = {}

@@ -46,6 +46,33 @@ class PowerOfTwo:
         return routing.power_of_two(view.live, view.open, view.uniform(0), view.uniform(1))
 
 
+class BoundedHash:
+    """A call's own replica, unless that has more than (1 + epsilon) times the mean."""
+
+    def __init__(self, epsilon: float):
+        self.epsilon = epsilon
+
+    def choose(self, view: View) -> int:
+        return routing.bounded_hash(view.live, view.open, view.affinity(), self.epsilon)
+
+
+class InverseProb:
+    """At random, those with fewer streams more often."""
+
+    def choose(self, view: View) -> int:
+        return routing.inverse_prob(view.live, view.open, view.uniform(0))
+
+
+class Pack:
+    """The fullest replica that has room."""
+
+    def __init__(self, limit: int):
+        self.limit = limit
+
+    def choose(self, view: View) -> int:
+        return routing.pack(view.live, view.open, self.limit)
+
+
 class AdmitAll:
     """Everybody."""
 

@@ -5,7 +5,13 @@ The kernel compiles these very functions; the reference calls them as they are. 
 Each returns a replica, or -1 when none is open.
 """
 
-ROUND_ROBIN, LEAST_STREAMS, POWER_OF_TWO, LEAST_CALLS = range(4)
+KINDS = (
+    "round_robin", "least_streams", "power_of_two", "least_calls", "bounded_hash", "inverse_prob",
+    "pack",
+)  # fmt: skip
+"""Their names in a scenario, by number."""
+
+ROUND_ROBIN, LEAST_STREAMS, POWER_OF_TWO, LEAST_CALLS, BOUNDED_HASH, INVERSE_PROB, PACK = range(7)
 """LEAST_CALLS is ``least_streams`` with the calls that live on each replica for ``live``; only
 where calls are pinned (LiveKit's dispatcher counts a worker's jobs)."""
 
@@ -79,6 +85,61 @@ def least_streams(live, open_):
         if open_[g] != 0 and (best < 0 or live[g] < live[best]):
             best = g
     return best
+
+
+def bounded_hash(live, open_, u, epsilon):
+    """The replica that the call's hash points at, or the next one that is not over its share:
+    consistent hashing with bounded loads, at most (1 + epsilon) times the mean
+    (https://arxiv.org/abs/1608.01350).
+
+    u: the call's uniform in [0, 1), the same for all its requests.  Unbounded if epsilon is large.
+    """
+    n = len(live)
+    total = 1
+    count = 0
+    for g in range(n):
+        if open_[g] != 0:
+            total += live[g]
+            count += 1
+    if count == 0:
+        return -1
+    most = (1.0 + epsilon) * total / count
+    first = int(u * n)
+    for i in range(n):
+        g = (first + i) % n
+        if open_[g] != 0 and live[g] < most:
+            return g
+    return -1
+
+
+def inverse_prob(live, open_, u):
+    """An open replica at random, with weight 1 / (1 + live streams): what a router does that does
+    not trust its readings (https://github.com/livekit/livekit/pull/2902 chooses at random by load).
+    """
+    total = 0.0
+    for g in range(len(live)):
+        if open_[g] != 0:
+            total += 1.0 / (1.0 + live[g])
+    left = u * total
+    chosen = -1
+    for g in range(len(live)):
+        if open_[g] != 0:
+            chosen = g
+            weight = 1.0 / (1.0 + live[g])
+            if left < weight:
+                break
+            left -= weight
+    return chosen
+
+
+def pack(live, open_, limit):
+    """The fullest open replica below ``limit`` streams, so that others can be switched off; the
+    emptiest one if all are full."""
+    best = -1
+    for g in range(len(live)):
+        if open_[g] != 0 and live[g] < limit and (best < 0 or live[g] > live[best]):
+            best = g
+    return best if best >= 0 else least_streams(live, open_)
 
 
 def power_of_two(live, open_, u1, u2):

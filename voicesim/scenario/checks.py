@@ -22,6 +22,7 @@ from .dialogue_checks import dialogue
 from .dialogue_checks import unused as unused_in_dialogue
 from .engine_checks import unused as unused_of_engines
 from .errors import Path, bare, chosen, is_model, meant, shown, unknown
+from .faults import unused_routing, wrong_faults
 from .fleet_checks import fleet
 from .policies import AdmitAll, Custom
 from .scaling import scaling
@@ -120,6 +121,8 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
         yield from _coupled(s)
     yield from scaling(s)
     yield from degradation(s)
+    yield from wrong_faults(s)
+    yield from unused_routing(s)
     yield from alarms(s.alarms, s)
     player = s.listener.player
     need = max((x for x in (player.prebuffer, player.rebuffer) if x is not HOLE), default=0.0)

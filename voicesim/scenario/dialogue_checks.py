@@ -115,6 +115,11 @@ def _policies(s: Any) -> Iterator[tuple[Path, str]]:
     if isinstance(admission, CapQueue | Slack | Custom):
         text = "of a dialogue is admit_all or cap (calls at once in the whole cluster)"
         yield ("policies", "admission"), f"{admission.kind} is for utterances; admission {text}"
+    if getattr(routing, "age", 0) or routing.kind in ("bounded_hash", "inverse_prob", "pack"):
+        text = "is for utterances; in a dialogue routers always know: round_robin, least_streams, "
+        yield ("policies", "routing"), f"{text}power_of_two without age"
+    if s.policies.health is not None:
+        yield ("policies", "health"), "is for utterances; nothing fails in a dialogue"
     if isinstance(routing, Custom):
         text = "a dialogue routes within each stage by a built-in rule: round_robin, "
         yield ("policies", "routing"), f"{text}least_streams, power_of_two"

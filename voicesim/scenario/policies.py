@@ -9,9 +9,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_serializer
 
 from .degradation import Degradation
 from .errors import shown, wrong
+from .health import Health
 from .part import Part
 from .scaling import Scaling
-from .units import Brief, Count, Fraction, Natural, PositiveBrief
+from .units import Brief, Count, Duration, Fraction, Natural, PositiveBrief, Share
 
 
 def _policy_name(value: Any) -> Any:
@@ -74,14 +75,37 @@ PINNED: Any = Field(
 )
 
 
-class RoundRobin(Part):
+class Informed(Part):
+    """A router that reads from time to time how many streams each replica has."""
+
+    age: Duration = Field(
+        default=0.0,
+        description="Time between two readings of the replicas' live streams (s), which routing "
+        "and the cap go by; default 0: they always know.",
+    )
+    reserve: bool = Field(
+        default=False,
+        description="Whether what was sent since the last reading counts too; default false.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either."""
+        data: dict[str, Any] = handler(self)
+        if self.age == 0.0:
+            for name in ("age", "reserve"):
+                data.pop(name, None)
+        return data
+
+
+class RoundRobin(Informed):
     """Each replica in turn."""
 
     kind: Literal["round_robin"] = Field(default="round_robin", description="Each replica in turn.")
     pinned: bool = PINNED
 
 
-class LeastStreams(Part):
+class LeastStreams(Informed):
     """The replica with the fewest live streams."""
 
     kind: Literal["least_streams"] = Field(
@@ -90,7 +114,7 @@ class LeastStreams(Part):
     pinned: bool = PINNED
 
 
-class PowerOfTwo(Part):
+class PowerOfTwo(Informed):
     """The better of two replicas drawn at random."""
 
     kind: Literal["power_of_two"] = Field(
@@ -112,6 +136,35 @@ class LeastCalls(Part):
         return True
 
 
+class BoundedHash(Informed):
+    """A call stays with one replica, chosen by its hash, unless that has more than its share."""
+
+    kind: Literal["bounded_hash"] = Field(
+        default="bounded_hash", description="A call's own replica, within bounds."
+    )
+    epsilon: Share = Field(
+        default=0.25,
+        description="How far above the mean its replica may be, 0 to 1; default 0.25 (Google's and "
+        "HAProxy's value, https://arxiv.org/abs/1608.01350).",
+    )
+
+
+class InverseProb(Informed):
+    """At random, with weight 1 / (1 + live streams)."""
+
+    kind: Literal["inverse_prob"] = Field(
+        default="inverse_prob", description="At random, emptier ones more often."
+    )
+    pinned: bool = PINNED
+
+
+class Pack(Informed):
+    """The fullest replica that has room, so that others stay empty."""
+
+    kind: Literal["pack"] = Field(default="pack", description="Fullest with room under the cap.")
+    pinned: bool = PINNED
+
+
 def _or_custom(value: Any) -> Any:
     """``{policy: ...}`` needs no kind."""
     if isinstance(value, dict) and "policy" in value and "kind" not in value:
@@ -125,7 +178,7 @@ AnyAdmission = Annotated[
     BeforeValidator(_or_custom),
 ]
 AnyRouting = Annotated[
-    RoundRobin | LeastStreams | PowerOfTwo | LeastCalls | Custom,
+    RoundRobin | LeastStreams | PowerOfTwo | LeastCalls | BoundedHash | InverseProb | Pack | Custom,
     Field(discriminator="kind"),
     BeforeValidator(_or_custom),
 ]
@@ -157,7 +210,9 @@ class Policies(Part):
         description="Callers of a full region go to the next nearest; default none: only when no "
         "replica of theirs is open.",
     )
-
+    health: Health | None = Field(
+        default=None, description="Who notices that a replica has failed; default none: nobody."
+    )
     scaling: Scaling | None = Field(
         default=None,
         description="Replicas come and go; default none: all are there all the time.",
@@ -171,7 +226,7 @@ class Policies(Part):
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either."""
         data: dict[str, Any] = handler(self)
-        for name in ("overflow", "scaling", "degradation"):
+        for name in ("overflow", "health", "scaling", "degradation"):
             if getattr(self, name) is None:
                 data.pop(name, None)
         return data

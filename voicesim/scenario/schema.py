@@ -17,6 +17,7 @@ from .alarms import Alarm
 from .cluster import Cluster
 from .dialogue import Dialogue
 from .errors import tag_of
+from .faults import Fault
 from .part import Part
 from .pipeline import Pipeline
 from .policies import Policies
@@ -142,6 +143,9 @@ class Scenario(Part):
         default=None,
         description="Money, of a dialogue, beyond cluster.gpus.NAME.price; default none.",
     )
+    faults: list[Fault] = Field(
+        default_factory=list, description="What breaks, and when; default none."
+    )
     alarms: list[Alarm] = Field(default_factory=list, description="Signals to watch; default none.")
     series: Series = Field(default=Series(), description="Time series; default one point a second.")
 
@@ -155,6 +159,8 @@ class Scenario(Part):
         data: dict[str, Any] = handler(self)
         if self.prices is None:
             data.pop("prices", None)
+        if not self.faults:
+            data.pop("faults", None)
         if not self.beside:
             data.pop("beside", None)
         if self.dialogue is None:

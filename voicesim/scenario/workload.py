@@ -65,6 +65,19 @@ class Retry(Part):
         default="none",
         description="full: each wait is uniform between 0 and its value; default none.",
     )
+    budget: Fraction | None = Field(
+        default=None,
+        description="Retries as a share of all requests, of all callers together, with a reserve "
+        "of 10 (as Finagle's RetryBudget); beyond it nobody tries again; default none: no budget.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either."""
+        data: dict[str, Any] = handler(self)
+        if self.budget is None:
+            data.pop("budget", None)
+        return data
 
 
 class Refused(Part):
@@ -73,6 +86,22 @@ class Refused(Part):
     retry: Retry = Field(default=Retry(), description="Trying again; default never.")
     then: Literal["leave", "standby_voice"] = Field(
         default="leave", description="In the end: leave, or hear the standby voice; default leave."
+    )
+
+
+class Lost(Part):
+    """What callers do whose replica failed under them.  Before the first audio they ask again as
+    the refused do (`refused.retry`); after it never: the utterance has failed."""
+
+    then: Literal["hang_up", "reconnect"] = Field(
+        default="hang_up",
+        description="In the end: hang up, or call again and go on with the next utterance; "
+        "default hang_up.",
+    )
+    within: Duration = Field(
+        default=60.0,
+        description="They call again within this time (s), uniform; default 1min (as clients did "
+        "in LiveKit's incident of June 2026, https://status.livekit.io/incidents/pg8h9qtm88mw).",
     )
 
 
@@ -100,6 +129,10 @@ class Workload(Part):
     refused: Refused | None = Field(
         default=None, description="What a refused caller does; default none: leaves at once."
     )
+    lost: Lost | None = Field(
+        default=None,
+        description="What callers do whose replica failed; default none: they hang up.",
+    )
     left_open: Share = Field(
         default=0.0,
         description="Share of the utterances whose session stays open in the engine after the "
@@ -120,6 +153,8 @@ class Workload(Part):
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either, so that the result can be read back."""
         data = handler(self)
+        if self.lost is None:
+            data.pop("lost", None)
         for name in ("asks", "origins"):
             if not data.get(name):
                 data.pop(name, None)

@@ -46,6 +46,7 @@ class Purpose(IntEnum):
     ASKS = 16
     ORIGINS = 17
     BESIDE = 18
+    FAULT = 19
     # of a dialogue
     TENANT = 32
     TURNS = 33

@@ -54,6 +54,7 @@ def restore(floats, ints, g):
     if I[e + E_GRAY] != 0:
         I[e + E_GRAY] = 0
         I[e + E_GAUGE] = 0
+        I[e + E_UP] = 0
         change_open(F, I, g, 0)
         lose_all(F, I, g)
     I[e + E_UP] = 1

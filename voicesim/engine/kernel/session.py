@@ -15,6 +15,9 @@ heard_by = adopt(player.heard_by)
 round_robin = adopt(routing.round_robin)
 least_streams = adopt(routing.least_streams)
 pool_for = adopt(routing.pool_for)
+bounded_hash = adopt(routing.bounded_hash)
+inverse_prob = adopt(routing.inverse_prob)
+pack = adopt(routing.pack, least_streams=least_streams)
 power_of_two = adopt(routing.power_of_two, round_robin=round_robin)
 cap = adopt(admission.cap)
 cap_queue = adopt(admission.cap_queue)
@@ -31,6 +34,7 @@ CAP, CAP_QUEUE, SLACK = admission.CAP, admission.CAP_QUEUE, admission.SLACK
 ADMIT, REFUSE, QUEUE = admission.ADMIT, admission.REFUSE, admission.QUEUE
 ROUND_ROBIN, LEAST_STREAMS = routing.ROUND_ROBIN, routing.LEAST_STREAMS
 LEAST_CALLS = routing.LEAST_CALLS
+BOUNDED_HASH, INVERSE_PROB, PACK = routing.BOUNDED_HASH, routing.INVERSE_PROB, routing.PACK
 SERVE, STAND_IN = degradation.SERVE, degradation.STAND_IN
 PLAYING = player.PLAYING
 
@@ -600,6 +604,14 @@ def decide(F, I, s, t):
         g = least_streams(window(I, I[O_CALLS_ON] + first, n), open_)
     elif I[H_ROUTE] == ROUND_ROBIN:
         g = round_robin(live, open_, turn)
+    elif I[H_ROUTE] == BOUNDED_HASH:
+        session = I[I[O_UTT] + I[o + S_UTT] * NUI + U_SESSION]
+        g = bounded_hash(live, open_, uniform(I, P_AFFINITY, session, 0), F[K_EPSILON])
+    elif I[H_ROUTE] == INVERSE_PROB:
+        drawn = uniform(I, P_ROUTE, u, 2 * I[o + S_ATTEMPTS])
+        g = inverse_prob(live, open_, drawn)
+    elif I[H_ROUTE] == PACK:
+        g = pack(live, open_, I[c + H_LIMIT])
     else:
         a = I[o + S_ATTEMPTS]
         g = power_of_two(

@@ -289,6 +289,14 @@ class World:
             g = routing.least_streams([self.calls_on(e.number) for e in group.engines], open_)
         elif spec.routing == routing.ROUND_ROBIN:
             g = routing.round_robin(live, open_, turn)
+        elif spec.routing == routing.BOUNDED_HASH:
+            own = self.uniform(at.P_AFFINITY, stream.session, 0)
+            g = routing.bounded_hash(live, open_, own, spec.epsilon)
+        elif spec.routing == routing.INVERSE_PROB:
+            u1 = self.uniform(at.P_ROUTE, stream.utterance, 2 * stream.attempts)
+            g = routing.inverse_prob(live, open_, u1)
+        elif spec.routing == routing.PACK:
+            g = routing.pack(live, open_, limit)
         else:
             u, a = stream.utterance, stream.attempts
             u1, u2 = (self.uniform(at.P_ROUTE, u, 2 * a + i) for i in (0, 1))
@@ -919,6 +927,11 @@ class ReferenceView:
         s = self._world.asking
         assert s is not None
         return self._world.uniform(at.P_ROUTE, s.utterance, 2 * s.attempts + draw)
+
+    def affinity(self) -> float:
+        s = self._world.asking
+        assert s is not None
+        return self._world.uniform(at.P_AFFINITY, s.session, 0)
 
 
 def run_reference(
