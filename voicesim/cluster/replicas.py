@@ -51,6 +51,7 @@ class Replicas:
             self.state[g] = OPEN if i < ready else OFF
             if i < ready:
                 self._note(ORDERED, g)
+                self._note(READY, g)
             else:
                 pool.set_open(g, False)
 
