@@ -9,6 +9,7 @@ from typing import Any
 
 from voicesim.cluster import degradation
 from voicesim.cluster.log import Log
+from voicesim.cluster.rollout import rollouts
 from voicesim.cluster.scaling import scalers
 from voicesim.engine.spec import PoolSpec
 from voicesim.scenario import Scenario
@@ -21,7 +22,7 @@ def controllers(scenario: Scenario, spec: PoolSpec, log: Log) -> list[Process]:
 
     They note in ``log`` what they do.
     """
-    found: list[Process] = [*scalers(scenario, spec, log)]
+    found: list[Process] = [*scalers(scenario, spec, log), *rollouts(scenario, spec, log)]
     given = scenario.policies.degradation
     if given is not None and given.ladder:
         found.append(degradation.climbing(given, spec, list(scenario.cluster.pools), log))

@@ -24,6 +24,7 @@ from .engine_checks import unused as unused_of_engines
 from .errors import Path, bare, chosen, is_model, meant, shown, unknown
 from .fleet_checks import fleet
 from .policies import AdmitAll, Custom
+from .rollout import rollout
 from .scaling import scaling
 from .share_checks import shared
 from .units import constant
@@ -119,6 +120,7 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
             yield from fleet(s)
         yield from _coupled(s)
     yield from scaling(s)
+    yield from rollout(s)
     yield from degradation(s)
     yield from alarms(s.alarms, s)
     player = s.listener.player
