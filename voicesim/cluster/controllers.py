@@ -12,6 +12,7 @@ from voicesim.cluster.faults import faults
 from voicesim.cluster.health import health_checks
 from voicesim.cluster.log import Log
 from voicesim.cluster.operations import Operations
+from voicesim.cluster.rollout import rollouts
 from voicesim.cluster.scaling import scalers
 from voicesim.engine.spec import PoolSpec
 from voicesim.scenario import Scenario
@@ -32,6 +33,7 @@ def controllers(
         *faults(scenario, ops, replication),
         *health_checks(scenario.policies.health, ops),
         *scalers(scenario, spec, log),
+        *rollouts(scenario, spec, log),
     ]
     given = scenario.policies.degradation
     if given is not None and given.ladder:

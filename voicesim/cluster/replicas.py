@@ -51,6 +51,7 @@ class Replicas:
             self.state[g] = OPEN if i < ready else OFF
             if i < ready:
                 self._note(ORDERED, g)
+                self._note(READY, g)
             else:
                 pool.set_open(g, False)
 
@@ -69,15 +70,15 @@ class Replicas:
             return int(self.pool.calls_on(replica))
         return int(self.pool.readings().live[replica])
 
-    def order(self, n: int) -> list[int]:
-        """Start up to ``n`` more; those for which there is room."""
-        chosen = self.of(OFF)[:n]
-        for g in chosen:
+    def order(self, n: int) -> list[Any]:
+        """Start up to ``n`` more, for which there is room; processes that end as each is ready."""
+        started = []
+        for g in self.of(OFF)[:n]:
             self.state[g] = STARTING
             self._note(ORDERED, g)
-            self.env.process(self._start(g, self.starts))
+            started.append(self.env.process(self._start(g, self.starts)))
             self.starts += 1
-        return chosen
+        return started
 
     def _start(self, g: int, n: int) -> Iterator[Any]:
         seconds = self.seconds(n)
@@ -87,14 +88,13 @@ class Replicas:
             self.pool.set_open(g, True)
             self._note(READY, g, seconds)
 
-    def withdraw(self, n: int, grace: float) -> list[int]:
+    def withdraw(self, n: int, grace: float) -> None:
         """Give ``n`` back: those that are starting first, then those with the least on them."""
         starting = self.of(STARTING)[::-1]
         serving = sorted(self.of(OPEN), key=lambda g: (self.load(g), -g))
         chosen = [*starting, *serving][:n]
         for g in chosen:
             self.drain(g, grace)
-        return chosen
 
     def drain(self, g: int, grace: float) -> Any:
         """Close a replica and let it go when it is empty, after ``grace`` seconds at the latest.

@@ -535,6 +535,10 @@ class Pool:
             busy_host=floats[:, at.G_BUSY_HOST].copy(),
         )
 
+    def results(self) -> tuple[np.ndarray, np.ndarray]:
+        """Integers and floats of every utterance so far, as in RunRecord."""
+        return self.section(at.O_RES), self.section(at.OF_RES)
+
     def gap_counts(self) -> np.ndarray:
         """int64[bins, buckets]: gap before a chunk / audio of the chunk before it, so far."""
         return self.section(at.O_GAPS)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from voicesim.cluster.log import Log
 from voicesim.engine.gauges import Gauges
 from voicesim.engine.layout import B_WAITING_MAX
 from voicesim.engine.record import RunRecord
@@ -286,4 +287,5 @@ def together(runs: Sequence[Run], whole: Scenario) -> Run:
     spec = replace(runs[0].spec, engines=sum(r.spec.engines for r in runs))
     watched = [r.gauges for r in runs if r.gauges is not None]
     gauges = Gauges.beside(watched, spec) if watched else None
-    return replace(runs[0], scenario=whole, spec=spec, record=record, gauges=gauges)
+    log = Log([row for r in runs for row in r.log.rows])
+    return replace(runs[0], scenario=whole, spec=spec, record=record, gauges=gauges, log=log)

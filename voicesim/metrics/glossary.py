@@ -68,6 +68,10 @@ METRICS: dict[str, Meaning] = {
     "stall_seconds_per_1000_audio_minutes": Meaning(
         "s", "all stalls, inaudible ones too, of completed streams of two chunks or more"
     ),
+    "replica_hours": Meaning(
+        "h", "replicas paid for, from order to end, up to the horizon (`policies.scaling`)"
+    ),
+    "first_order_s": Meaning("s", "when the autoscaler first ordered a replica"),
     "pace_p99": Meaning(
         "ratio",
         "audio of a chunk ÷ the gap before it: the slowest 1 % of chunks (histogram, error under "

@@ -13,6 +13,7 @@ from voicesim.metrics.alarms import watch
 from voicesim.metrics.counted import Counted, count
 from voicesim.metrics.histogram import Histogram
 from voicesim.metrics.observed import observed, waits
+from voicesim.metrics.paid import first_order, replica_seconds
 from voicesim.metrics.promql import Clock
 from voicesim.simulation import Run
 
@@ -65,6 +66,8 @@ def numbers(run: Run, counted: Counted, fired: dict[str, Value]) -> dict[str, An
         "not_measured": float(counted.accepted - counted.measured),
         "preemptions": float(run.record.counters["preemptions"]),
         **rungs(run.scenario.policies.degradation, counted.rungs),
+        "replica_hours": sum(replica_seconds(run, 0.0, run.scenario.horizon).values()) / 3600.0,
+        "first_order_s": first_order(run),
         "gpu_cost": cost,
         "cost_per_1000_clean_calls": (
             None if cost is None or not counted.clean else 1000.0 * cost / counted.clean
@@ -108,13 +111,13 @@ def nearest_rank(values: np.ndarray | Histogram, q: float) -> Value:
 
 
 def busy_shares(run: Run) -> dict[str, Value]:
-    """Share of the observed time that each stage keeps its hardware busy.
+    """Share of the observed time, in which it is paid for, that each stage keeps its hardware busy.
 
     decode: GPU seconds of steps; host: CPU seconds of steps; codec: wall seconds of batches per
     worker (longer where the GPU is shared).  None: no such stage, or (host) a profile that does
     not tell it apart from the GPU.
     """
-    window = (run.spec.horizon - run.spec.warmup) * run.spec.replicas
+    window = sum(replica_seconds(run, run.spec.warmup, run.spec.horizon).values())
     busy = {name: float(seconds.sum()) / window for name, seconds in run.record.busy.items()}
     codec = busy["codec"] / run.spec.codec.workers if run.spec.codec else None
     host = busy["host"] if run.spec.step.params[HOST : HOST_PER_CHUNK + 1].any() else None
@@ -152,9 +155,16 @@ def alarm_lead(run: Run, fired: dict[str, Value]) -> Value:
 
 
 def gpu_cost(run: Run) -> Value:
-    """Money for all pools' cards over the horizon; None where a card has no price."""
-    price = run.scenario.cluster.price_per_hour
-    return None if price is None else price * run.scenario.horizon / 3600.0
+    """Money for the cards of the replicas that were paid for, over the horizon; None where a card
+    has no price."""
+    cluster, total = run.scenario.cluster, 0.0
+    for name, seconds in replica_seconds(run, 0.0, run.scenario.horizon).items():
+        pool = cluster.pools[name]
+        price = cluster.gpus[pool.on].price_per_hour
+        if price is None:
+            return None
+        total += price * cluster.cards_of(name) * seconds / pool.replicas / 3600.0
+    return total
 
 
 SHARES = ("c50", "c100", "c200")

@@ -8,6 +8,7 @@ import pandas as pd
 
 from voicesim.engine import layout as at
 from voicesim.engine.quantiles import quantile_rows
+from voicesim.metrics import paid
 from voicesim.simulation import Run
 from voicesim.workload.arrivals import rate_at
 
@@ -180,7 +181,8 @@ def series(run: Run) -> pd.DataFrame:
 
     offered_per_s: nominal calls per second.  gap_p99: 99 % point, over the chunks that arrived in
     the bin, of the gap before a chunk / the audio of the chunk before it; beyond 1 the
-    listener's buffer drains.
+    listener's buffer drains.  replicas_open: those that an operator lets take callers;
+    replicas_paid: those that are ordered, start, serve or drain.
     """
     rows, resolution = run.record.series, run.spec.resolution
     t = np.arange(len(rows)) * resolution
@@ -189,6 +191,7 @@ def series(run: Run) -> pd.DataFrame:
     counts = run.record.gaps
     few = range(0, len(counts), 4096)  # a day of bins is large, and the quantiles work on copies
     gaps = np.concatenate([quantile_rows(counts[k : k + 4096], 0.99) for k in few])
+    up, paid_for = paid.counts(run, t)
     return pd.DataFrame(
         {
             "t_s": t,
@@ -205,5 +208,7 @@ def series(run: Run) -> pd.DataFrame:
             "codec_queue": rows[:, at.B_QUEUED],
             "gateway": rows[:, at.B_GATEWAY],
             "gap_p99": gaps,
+            "replicas_open": up,
+            "replicas_paid": paid_for,
         }
     )

@@ -1,7 +1,8 @@
 """The peak as a picture: a column of panels per variant, the same scales in all of them.
 
 From top to bottom: calls (offered, refused, abandoned), live streams, the p99 chunk gap with the
-line beyond which the listener's buffer drains, and audible stalls.
+line beyond which the listener's buffer drains, audible stalls, and, where they come and go, the
+replicas.
 """
 
 from collections.abc import Mapping
@@ -29,11 +30,14 @@ DPI = 120
 WIDTH = 1600 / DPI  # inches
 ACROSS = 5  # variants side by side; more go into further bands below
 PARTS = ("calls", "live", "gap", "stalls")  # the panels of a variant, from top to bottom
-HEIGHTS = (1.0, 1.0, 1.0, 0.8)
+HEIGHTS = {"calls": 1.0, "live": 1.0, "gap": 1.0, "stalls": 0.8, "replicas": 0.8}
 LEFT = 0.066
 HEAD, BAND = 1.6, 6.0  # inches: headline and legend, one band of variants
 BINS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)  # s
 GAP_TOP = 4.0  # chunk gaps beyond are marked at the edge, so that the line at 1 stays readable
+
+
+REPLICAS = ("replicas_open", "replicas_paid")
 
 
 def peak_figure(
@@ -59,7 +63,8 @@ def draw(series: pd.DataFrame, summary: Summary, context: Mapping[str, Any]) -> 
     drawn = {name: smooth(series[series["variant"] == name], width) for name in summary}
     bands = max(-(-len(drawn) // ACROSS), 1)
     columns = max(-(-len(drawn) // bands), 1)
-    height = BAND * bands + HEAD
+    parts = (*PARTS, "replicas") if _moved(drawn) else PARTS
+    height = BAND * bands * (1.2 if len(parts) > len(PARTS) else 1.0) + HEAD
     figure = Figure(figsize=(WIDTH, height))
     grid = figure.add_gridspec(
         bands, columns, left=LEFT, right=0.985, top=1 - (HEAD + 0.25) / height,
@@ -69,16 +74,20 @@ def draw(series: pd.DataFrame, summary: Summary, context: Mapping[str, Any]) -> 
     tops = _tops(drawn)
     best = words.best_variant(summary) if len(summary) > 1 else None
     for i, (name, rows) in enumerate(drawn.items()):
-        cell = grid[i // columns, i % columns].subgridspec(4, 1, height_ratios=HEIGHTS, hspace=0.15)
+        cell = grid[i // columns, i % columns].subgridspec(
+            len(parts), 1, height_ratios=[HEIGHTS[part] for part in parts], hspace=0.15
+        )
         panels = {part: figure.add_subplot(cell[k], label=f"{name} {part}")
-                  for k, part in enumerate(PARTS)}  # fmt: skip
+                  for k, part in enumerate(parts)}  # fmt: skip
         for part, axis in panels.items():
-            _dress(axis, end, tops[part], outer=i % columns == 0, lowest=part == PARTS[-1])
+            _dress(axis, end, tops[part], outer=i % columns == 0, lowest=part == parts[-1])
         if len(rows):
             _draw_calls(panels["calls"], rows)
             _draw_live(panels["live"], rows)
             _draw_gap(panels["gap"], rows, tops["gap"])
             _draw_stalls(panels["stalls"], rows, tops["stalls"])
+            if "replicas" in panels:
+                _draw_replicas(panels["replicas"], rows)
         _remark(panels["stalls"], rows, summary[name])
         _title(panels["calls"], name, summary[name], columns, name == best)
         if i % columns == 0:
@@ -119,11 +128,18 @@ def smooth(rows: pd.DataFrame, width: float) -> pd.DataFrame:
             "live": bins["live"].mean(),
             "gap": bins["gap_p99"].mean(),
             "stalls": bins["stalls"].sum() / replications,
+            **{name: bins[name].mean() for name in REPLICAS if name in rows},
         }
     )
     found = found.reindex(range(int(number.max()) + 1))
     found.insert(0, "minutes", found.index * width / 60)
     return found
+
+
+def _moved(drawn: Mapping[str, pd.DataFrame]) -> bool:
+    """Do replicas come and go in one of the variants?"""
+    paid = [rows["replicas_paid"] for rows in drawn.values() if "replicas_paid" in rows]
+    return any(each.nunique() > 1 for each in paid)
 
 
 def _end(drawn: Mapping[str, pd.DataFrame], horizon: float) -> float:
@@ -147,6 +163,7 @@ def _tops(drawn: Mapping[str, pd.DataFrame]) -> dict[str, float]:
         "live": 1.08 * every["live"].max() or 1.0,
         "gap": min(max(1.08 * np.nan_to_num(every["gap"].max()), 1.3), GAP_TOP),
         "stalls": 1.35 * every["stalls"].max() or 1.0,  # room for a remark
+        "replicas": 1.3 * max((every[c].max() for c in REPLICAS if c in every), default=1.0),
     }
 
 
@@ -187,6 +204,13 @@ def _draw_gap(axis: Axes, rows: pd.DataFrame, top: float) -> None:
 def _draw_stalls(axis: Axes, rows: pd.DataFrame, top: float) -> None:
     seen = rows["stalls"].clip(lower=0.025 * top).where(rows["stalls"] > 0, 0)  # one stall shows
     axis.stairs(seen, _edges(rows), fill=True, color=RED)
+
+
+def _draw_replicas(axis: Axes, rows: pd.DataFrame) -> None:
+    axis.stairs(rows["replicas_paid"], _edges(rows), fill=True, color=GREY)
+    axis.stairs(rows["replicas_open"], _edges(rows), baseline=None, color=BLUE, lw=1.4)
+    axis.annotate("grey: paid for, line: take callers", (0, 1), (5, -3), xycoords="axes fraction",
+                  textcoords="offset points", va="top", fontsize=8.5, color=FAINT)  # fmt: skip
 
 
 def _middle(rows: pd.DataFrame) -> np.ndarray:
@@ -264,6 +288,7 @@ def _name_rows(panels: Mapping[str, Axes], width: float, figure: Figure) -> None
         "live": "live streams",
         "gap": "p99 chunk gap\n/ chunk before",
         "stalls": f"stalls\nper {words.duration(width)}",
+        "replicas": "replicas",
     }
     for part, axis in panels.items():
         axis.set_ylabel(names[part], fontsize=9, color=INK)

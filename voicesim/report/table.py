@@ -63,6 +63,22 @@ COLUMNS = [
 ]  # fmt: skip
 
 
+OPERATED = [
+    Column(["calls", "cut"], ["cut"], words.count, lambda v: BAD if v > 0 else ""),
+    Column(["first", "order", "min"], ["first_order_s"], lambda v: words.amount(v / 60.0)),
+    Column(["replica", "hours"], ["replica_hours"], words.amount),
+]
+"""Of fleets whose replicas come and go."""
+
+
+def columns_of(summary: Summary) -> list[Column]:
+    """The columns of a study: of one in which replicas came and went, what that did, too."""
+    moved = any(
+        words.mean(m, "first_order_s") is not None or words.mean(m, "cut") for m in summary.values()
+    )
+    return [*COLUMNS, *OPERATED] if moved else COLUMNS
+
+
 def print_report(
     summary: Summary,
     context: Mapping[str, Any],
@@ -83,7 +99,7 @@ def print_report(
     say(words.setting(context), FAINT)
     by_pool = {f"{v} {p}": m for v, each in (pools or {}).items() for p, m in each.items()}
     for rows in filter(None, (summary, by_pool)):
-        for block in layout(rows, console.width, plain, rows is summary):
+        for block in layout(rows, console.width, plain, rows is summary, columns_of(rows)):
             say("")
             for line in block:
                 console.print(line, soft_wrap=True)

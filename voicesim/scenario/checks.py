@@ -25,6 +25,7 @@ from .errors import Path, bare, chosen, is_model, meant, shown, unknown
 from .faults import unused_routing, wrong_faults
 from .fleet_checks import fleet
 from .policies import AdmitAll, Custom
+from .rollout import rollout
 from .scaling import scaling
 from .share_checks import shared
 from .units import constant
@@ -120,6 +121,7 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
             yield from fleet(s)
         yield from _coupled(s)
     yield from scaling(s)
+    yield from rollout(s)
     yield from degradation(s)
     yield from wrong_faults(s)
     yield from unused_routing(s)

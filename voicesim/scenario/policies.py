@@ -11,6 +11,7 @@ from .degradation import Degradation
 from .errors import shown, wrong
 from .health import Health
 from .part import Part
+from .rollout import AnyRollout
 from .scaling import Scaling
 from .units import Brief, Count, Duration, Fraction, Natural, PositiveBrief, Share
 
@@ -217,6 +218,9 @@ class Policies(Part):
         default=None,
         description="Replicas come and go; default none: all are there all the time.",
     )
+    rollout: AnyRollout | None = Field(
+        default=None, description="A new version comes in; default none."
+    )
     degradation: Degradation | None = Field(
         default=None,
         description="What callers get instead of a refusal when a pool fills up; default none.",
@@ -226,7 +230,7 @@ class Policies(Part):
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either."""
         data: dict[str, Any] = handler(self)
-        for name in ("overflow", "health", "scaling", "degradation"):
+        for name in ("overflow", "health", "scaling", "rollout", "degradation"):
             if getattr(self, name) is None:
                 data.pop(name, None)
         return data

@@ -852,7 +852,8 @@ class World:
             raise IndexError(rung)
         self.pools[pool].at_rung = rung
 
-    def record(self) -> RunRecord:
+    def results(self) -> tuple[np.ndarray, np.ndarray]:
+        """Integers and floats of every utterance so far, as in RunRecord."""
         utterances = len(self.tape.tokens)
         ints = np.zeros((utterances, at.NRI), np.int64)
         floats = np.zeros((utterances, at.NRF))
@@ -860,6 +861,10 @@ class World:
         for u, row in self.rows_i.items():
             ints[u] = [*row, self.generated.get(u, 0)]
             floats[u] = self.rows_f[u]
+        return ints, floats
+
+    def record(self) -> RunRecord:
+        ints, floats = self.results()
         engines = self.engines
         for engine in engines:
             self.count_live(engine, 0)

@@ -13,7 +13,7 @@ from voicesim.report.html.charts import Chart
 from voicesim.report.html.grid import grid
 from voicesim.report.html.page import Section, bullets, document, folded, items, place
 from voicesim.report.html.tags import join, tag
-from voicesim.report.table import COLUMNS, Column, legend, notes, one_run
+from voicesim.report.table import Column, columns_of, legend, notes, one_run
 from voicesim.study import StudyResult
 
 REPORT = "report.html"
@@ -84,10 +84,10 @@ def _numbers(
 ) -> Section:
     """The table of the terminal."""
     best = words.best_variant(summary) if len(summary) > 1 else None
-    body = [grid("All variants", summary, COLUMNS, best=best)]
+    body = [grid("All variants", summary, columns_of(summary), best=best)]
     by_pool = {f"{v} {p}": m for v, each in pools.items() for p, m in each.items()}
     if by_pool:
-        body.append(grid("Pool by pool", by_pool, COLUMNS))
+        body.append(grid("Pool by pool", by_pool, columns_of(by_pool)))
     many = context["replications"]
     said = [(name, line) for name, m in summary.items() for line in words.signals(m, many)]
     body += [items(legend(summary, context, False), "faint"), tag("h3", "Before the first stall")]
@@ -142,7 +142,7 @@ def _doubts(summary: words.Summary, context: Mapping[str, Any], dialogues: bool)
         assumed += dialogue_words.money(context)
     if assumed:
         body += [tag("h3", "Assumed"), bullets(assumed)]
-    dark = unmeasured(summary, dialogue_table.HEADLINE if dialogues else COLUMNS)
+    dark = unmeasured(summary, dialogue_table.HEADLINE if dialogues else columns_of(summary))
     body += [tag("h3", "Not measured"), bullets(dark) if dark else tag("p", "Nothing is missing.")]
     return Section("doubts", "What to know before trusting this", body)
 
