@@ -49,7 +49,7 @@ def routes(scenario: Scenario, network_jitter: float) -> Routes:
     network_jitter: mean of the listener's own jitter (s), of which ``Routes.jitter`` is a multiple.
     """
     cluster = scenario.cluster
-    pools = list(cluster.of("tts").items())
+    pools = list(cluster.of("tts").values())
     kinds = rows(scenario)
     prefs = np.full((len(kinds), len(pools)), -1)
     tiers = np.zeros((len(kinds), len(pools)), np.int64)
@@ -57,15 +57,13 @@ def routes(scenario: Scenario, network_jitter: float) -> Routes:
     jitter = np.ones((len(kinds), len(pools)))
     for i, row in enumerate(kinds):
         far = {}
-        for p, (name, pool) in enumerate(pools):
+        for p, pool in enumerate(pools):
             if row.origin and pool.region:
                 way = distance(cluster.regions, row.origin, pool.region)
                 delay[i, p] = way.rtt  # the request's way there and the sound's way back
                 jitter[i, p] = (network_jitter + way.jitter) / (network_jitter or 1.0)
-            serves = {row.load} if pool.serves is None else set(pool.serves)
-            if row.asks in serves or (pool.serves is None and not row.load):
+            if (not row.load) if pool.serves is None else (row.asks in pool.serves):
                 far[p] = delay[i, p]
-            del name
         near = sorted(far, key=lambda p: (far[p], p))
         levels = sorted(set(far.values()))
         prefs[i, : len(near)] = near
