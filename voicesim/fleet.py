@@ -62,7 +62,7 @@ def routes(scenario: Scenario, network_jitter: float) -> Routes:
                 way = distance(cluster.regions, row.origin, pool.region)
                 delay[i, p] = way.rtt  # the request's way there and the sound's way back
                 jitter[i, p] = (network_jitter + way.jitter) / (network_jitter or 1.0)
-            if not row.load if pool.serves is None else row.asks in pool.serves:
+            if (not row.load) if pool.serves is None else (row.asks in pool.serves):
                 far[p] = delay[i, p]
         near = sorted(far, key=lambda p: (far[p], p))
         levels = sorted(set(far.values()))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from voicesim import cards
 from voicesim.catalogue import MODELS, WITH_MEMORY
 from voicesim.cluster import memory
 from voicesim.cluster.memory import GIB, DoesNotStartError
@@ -156,6 +157,7 @@ def starts_said(scenario: Scenario, find: Callable[[Pool], Profile]) -> list[str
     said = []
     for share in scenario.whole.share:
         pools = {n: scenario.whole.pools[n] for n in share.pools}
+        said.append(f"engines on one card share its GPU, {cards.said(share)}")
         if any(p.engine.kv_blocks is not None for p in pools.values()):  # type: ignore[union-attr]
             continue
         profiles = {n: find(p) for n, p in pools.items()}  # type: ignore[arg-type]

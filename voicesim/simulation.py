@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import gamma
 
 from voicesim import fleet
+from voicesim.cards import shared
 from voicesim.cluster import degradation
 from voicesim.cluster.controllers import controllers
 from voicesim.cluster.log import Log
@@ -286,7 +287,7 @@ def _stages(scenario: Scenario, find: Callable[[Pool], Profile]) -> Iterator[tup
             profile = find(pool)
             stage_numbers(scenario, name, profile, find)
             if pool.role != "llm":
-                token_audio(profile)
+                token_audio(profile, pool)
         except (ModelError, ProfileError) as problem:
             yield pool.engine.profile, problem
 
@@ -361,7 +362,7 @@ def pool_spec(
     player = listener.player
     return PoolSpec(
         **stage_numbers(scenario, next(iter(scenario.cluster.pools)), profile),
-        token_audio=token_audio(profile),
+        token_audio=token_audio(profile, pool),
         prefix=prefix,
         left_open=scenario.tts.left_open,
         jitter=jitter_table(listener.network.jitter),
@@ -412,7 +413,7 @@ def stage_numbers(
             f"engine.max_tokens: every request reserves {engine.max_tokens} tokens and its prompt "
             f"(trtllm_no_evict), but the KV cache holds {blocks * engine.block_size}"
         )
-    return {
+    numbers = {
         "engines": pool.replicas,
         "step": step,
         "schedule": (chunk.first, *chunk.ramp, chunk.steady),
@@ -439,15 +440,21 @@ def stage_numbers(
         "decode_slowdown": profile.sharing.decode_slowdown.value,
         "codec_slowdown": profile.sharing.codec_slowdown.value,
     }
+    return shared(scenario, name, numbers)
 
 
-def token_audio(profile: Profile) -> float:
-    """Seconds of audio of one decode step.  Raises ModelError if the profile does not say."""
+def token_audio(profile: Profile, pool: Pool | None = None) -> float:
+    """Seconds of audio of one decode step, as the pool or else the profile says.
+
+    Raises ModelError if neither does.
+    """
+    if pool is not None and pool.token_audio is not None:
+        return pool.token_audio
     if profile.token_audio_s is not None:
         return profile.token_audio_s
     raise ModelError(
         f"profile {profile.name!r} lacks token_audio_s, the seconds of audio of one decode "
-        "step: give it there (voicesim calibrate --token-audio 80ms)"
+        "step: give it there (voicesim calibrate --token-audio 80ms), or token_audio in the pool"
     )
 
 

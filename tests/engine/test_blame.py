@@ -8,8 +8,9 @@ import pytest
 from tests.engine.worlds import differences, random_world, step_cost, tape_of
 from voicesim.engine import blame as b
 from voicesim.engine import layout as at
+from voicesim.engine.card import TIME_SLICED
 from voicesim.engine.pool import Pool, record
-from voicesim.engine.spec import CodecSpec, PoolSpec
+from voicesim.engine.spec import CodecSpec, OnCard, PoolSpec
 
 SPIKES = np.where(np.arange(4096) < 4055, 1.0, 60.0)
 """Inverse CDF of a noise that makes one step in a hundred sixty times as long."""
@@ -72,6 +73,15 @@ def sharing():
     return spec, talkers(1)
 
 
+def neighbours():
+    """A step takes 30 ms alone; three replicas on one card make it 90 ms, for 80 ms of audio."""
+    spec = PoolSpec(
+        engines=3, step=step_cost(memory=0.03, base=0.0, per_token=0.0, per_kv=0.0),
+        schedule=(10,), on_card=OnCard(0, TIME_SLICED, 3), routing=0,
+    )  # fmt: skip
+    return spec, talkers(3)
+
+
 def network():
     """One chunk in twenty comes 1.5 s late; little is kept in the buffer."""
     spec = PoolSpec(
@@ -99,7 +109,7 @@ def schedule():
     return spec, talkers(8, every=40.0)
 
 
-PLANTED = (batch, prefill, codec, preemption, sharing, network, pause, schedule)
+PLANTED = (batch, prefill, codec, preemption, sharing, neighbours, network, pause, schedule)
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)

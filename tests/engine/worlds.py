@@ -277,6 +277,7 @@ def random_cards(seed: int, **fixed) -> tuple[PoolSpec, Tape]:
         card = OnCard(
             group, mode, int(rng.integers(1, 4)), switching,
             float(rng.choice([0.3, 0.7, 1.0])), float(rng.choice([0.0, 0.6])),
+            *rng.choice([(0.0, 1.0), (0.6, 0.4)]).tolist(), float(rng.choice([1.0, 1.5])),
         )  # fmt: skip
         codec = pool.codec and dataclasses.replace(pool.codec, shared=True)
         noise = rng.choice([0, 1]) and np.sort(rng.exponential(1.0, 4096))

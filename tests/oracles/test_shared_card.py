@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.engine.worlds import step_cost, tape_of
-from voicesim.cluster.gpu import MPS, TIME_SLICED
+from voicesim.engine.card import MPS, TIME_SLICED
 from voicesim.engine.pool import Pool, record
 from voicesim.engine.spec import OnCard, PoolSpec
 

@@ -23,7 +23,6 @@ TWO = """\
       pools: {a: {}, b: {}}
   pools:
     a: &pool
-      share: 0.5
       replicas: 2
       on: card
       engine: {profile: small-profile.yaml, memory: 0.5}
@@ -46,7 +45,7 @@ def file(tmp_path, text):
 
 def blocks(found) -> list[int]:
     (scenario,) = found.variants.values()
-    return [pool_spec(s, profile_of(s.cluster.pool)).blocks for s in scenario.apart()]
+    return [pool_spec(s, profile_of(s.cluster.pool)).blocks for s in scenario.each_pool()]
 
 
 def test_engines_take_their_memory_in_the_order_of_the_file(tmp_path):
@@ -54,7 +53,8 @@ def test_engines_take_their_memory_in_the_order_of_the_file(tmp_path):
     of them is the null block."""
     found = file(tmp_path, text_of())
     assert blocks(found) == [34 * 1024 - 1, 26 * 1024 - 1]
-    (said,) = starts(found)
+    shares, said = starts(found)
+    assert shares == "engines on one card share its GPU, one process on the GPU at a time"
     assert said == (
         "KV caches on a shared card, started one after the other: a 34.00 GiB, 34,815 blocks of 16 "
         "tokens; b 26.00 GiB, 26,623 blocks of 16 tokens"
@@ -101,7 +101,7 @@ def test_replicas_of_one_pool_and_the_smallest_of_their_caches(tmp_path):
     assert blocks(found) == [14 * GIB // 65536]
     (scenario,) = found.variants.values()
     assert scenario.cluster.cards_of("tts") == 2 and scenario.cluster.price_per_hour is None
-    assert "34.00 and 14.00 GiB" in starts_said(scenario, profile_of)[0]
+    assert "34.00 and 14.00 GiB" in starts_said(scenario, profile_of)[1]
     assert scenario.cluster.cards_needed({"tts": 6}) == {"card": 3}
 
 

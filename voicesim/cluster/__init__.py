@@ -1,3 +1,2 @@
-"""Fleets: what engines that share a card do to each other (memory.py, gpu.py, plain arithmetic),
-and what happens while they serve (SimPy processes beside the compiled pools).
-"""
+"""What happens to a fleet: before it serves (memory.py), and while it does (SimPy processes beside
+the compiled pools)."""

@@ -12,7 +12,7 @@ would have happened to a lone stream too, and is the chunk schedule's.
 
 CAUSES = (
     "network", "client", "preemption", "prefill", "pause", "codec", "queue", "text", "batch",
-    "sharing", "pacing", "schedule",
+    "sharing", "neighbours", "pacing", "schedule",
 )  # fmt: skip
 """Of equal shares the first is the cause.
 
@@ -21,16 +21,17 @@ units.  preemption: from being thrown out of the KV cache until the stream decod
 prefill: prompt tokens of others in its steps.  pause: step noise.  codec: a codec batch beyond a
 lone stream's, and the wait for it.  queue: a unit's wait for its turn at the TTS engine.
 text: a unit's words came after the speech before it had left.  batch: decoding beside others.
-sharing: the codec on the decoder's GPU stretched its steps.  pacing: the server held a unit's
-text back, or the stream paused because it was ahead (engine.pacing).  schedule: what remains, for
-chunks too small or too large, or an engine too slow even for one stream.
+sharing: the codec on the decoder's GPU stretched its steps.  neighbours: other engines on a shared
+card stretched its steps and the chunk's codec batch.  pacing: the server held a unit's text back,
+or the stream paused because it was ahead (engine.pacing).  schedule: what remains, for chunks too
+small or too large, or an engine too slow even for one stream.
 """
 (
-    NETWORK, CLIENT, PREEMPTION, PREFILL, PAUSE, CODEC, QUEUE, TEXT, BATCH, SHARING, PACING,
-    SCHEDULE,
-) = range(12)  # fmt: skip
-NC = 12
-N_CHARGED = 10  # pacing and schedule get what remains
+    NETWORK, CLIENT, PREEMPTION, PREFILL, PAUSE, CODEC, QUEUE, TEXT, BATCH, SHARING, NEIGHBOURS,
+    PACING, SCHEDULE,
+) = range(13)  # fmt: skip
+NC = 13
+N_CHARGED = 11  # pacing and schedule get what remains
 
 # a state: seconds by cause; prompt tokens and steps so far; the engine's step number, its batch
 C_TOKENS, C_STEPS, C_STEP, C_BATCH, C_TIME = range(N_CHARGED, N_CHARGED + 5)
@@ -39,13 +40,15 @@ N_STATE = N_CHARGED + 5
 N_HANDED = N_STATE + 1  # a state and its engine, as a stage hands it to the dialogue
 
 # an engine's sums (s, and prompt tokens), its step in flight, and what was largest lately
-SUM_PREFILL, SUM_PAUSE, SUM_BATCH, SUM_SHARING, SUM_TOKENS, SUM_STEPS = range(6)
-N_SUMS = 6
-ALONE, BARE, FULL, PROMPTS, WIDTH, DECODES, KV = range(6, 13)
-N_WIDEST, N_LONGEST = 13, 14
+(
+    SUM_PREFILL, SUM_PAUSE, SUM_BATCH, SUM_SHARING, SUM_NEIGHBOURS, SUM_TOKENS, SUM_STEPS,
+) = range(7)  # fmt: skip
+N_SUMS = 7
+ALONE, BARE, FULL, PROMPTS, WIDTH, DECODES, KV = range(7, 14)
+N_WIDEST, N_LONGEST = 14, 15
 MOST_KEPT = 64
 """Largest batches and prompts of an engine that are remembered, each with all after it smaller."""
-WIDEST = 15  # pairs: step, batch
+WIDEST = 16  # pairs: step, batch
 LONGEST = WIDEST + 2 * MOST_KEPT  # triples: step, tokens, when the step began
 NEB = LONGEST + 3 * MOST_KEPT
 
@@ -70,7 +73,7 @@ N_STALL_F = L_SHARES + NC
 
 
 def usual(sums, o, steps, parts, p):
-    """parts[p : p + 10]: what ``steps`` of an engine's steps cost beyond a lone stream's, as it
+    """parts[p : p + 11]: what ``steps`` of an engine's steps cost beyond a lone stream's, as it
     was on average so far, by cause; sums[o:]: the engine's."""
     for c in range(N_CHARGED):
         parts[p + c] = 0.0
@@ -79,13 +82,14 @@ def usual(sums, o, steps, parts, p):
     parts[p + PAUSE] = sums[o + SUM_PAUSE] * taken
     parts[p + BATCH] = sums[o + SUM_BATCH] * taken
     parts[p + SHARING] = sums[o + SUM_SHARING] * taken
+    parts[p + NEIGHBOURS] = sums[o + SUM_NEIGHBOURS] * taken
 
 
 def split(parts, p, out, o, stall, lost, rest):
     """Charge a stall of ``stall`` seconds at which the buffer had lost ``lost`` (>= stall) since.
 
-    parts[p : p + 10]: seconds by cause, in the order of CAUSES; parts[p + 10 : p + 20]: how much
-    of them would have been usual.  out[o : o + 12]: the shares of the stall, none negative, that
+    parts[p : p + 11]: seconds by cause, in the order of CAUSES; parts[p + 11 : p + 22]: how much
+    of them would have been usual.  out[o : o + 13]: the shares of the stall, none negative, that
     make it up.  rest: the cause of what remains.  Returns the cause with the largest.
     """
     unusual = 0.0
@@ -126,13 +130,15 @@ def split(parts, p, out, o, stall, lost, rest):
     return cause
 
 
-def add_step(sums, o, seconds, wall):
-    """A step that would have taken ``seconds`` unshared took ``wall``; sums[o + ALONE ...] holds
-    what it would have cost alone, without prompts, and with them before the noise."""
+def add_step(sums, o, seconds, wall, lost):
+    """A step that would have taken ``seconds`` unshared took ``wall``, of which ``lost`` went to
+    other engines on the card; sums[o + ALONE ...] holds what it would have cost alone, without
+    prompts, and with them before the noise."""
     sums[o + SUM_PREFILL] = sums[o + SUM_PREFILL] + (sums[o + FULL] - sums[o + BARE])
     sums[o + SUM_PAUSE] = sums[o + SUM_PAUSE] + (seconds - sums[o + FULL])
     sums[o + SUM_BATCH] = sums[o + SUM_BATCH] + (sums[o + BARE] - sums[o + ALONE])
-    sums[o + SUM_SHARING] = sums[o + SUM_SHARING] + (wall - seconds)
+    sums[o + SUM_SHARING] = sums[o + SUM_SHARING] + ((wall - seconds) - lost)
+    sums[o + SUM_NEIGHBOURS] = sums[o + SUM_NEIGHBOURS] + lost
     sums[o + SUM_TOKENS] = sums[o + SUM_TOKENS] + sums[o + PROMPTS]
     sums[o + SUM_STEPS] = sums[o + SUM_STEPS] + 1.0
 

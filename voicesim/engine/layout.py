@@ -56,6 +56,8 @@ K_WITHIN, K_EARNS, K_BURST, K_RETRIES_LEFT = range(46, 50)
 K_FILL_AFTER, K_FILLER = range(50, 52)
 # affinity: how far above the mean a call's own replica may be
 K_EPSILON = 52
+# of a pool on shared cards: parts of a step's GPU time, lack of cores
+K_HOST_SHARE, K_GPU_SHARE, K_HOST_STRETCH = range(53, 56)
 N_FLOAT_HEADER = 64
 # float offsets live in the int header too
 (
@@ -144,6 +146,9 @@ NEI = 48
 ) = range(19)  # fmt: skip
 # how many times longer its work takes; after how long a silent replica drops a stream (s)
 G_FACTOR, G_DROP = range(19, 21)
+# on a shared card, of the step's work: how much slower it is for other engines, time lost to them,
+# up to when
+G_OTHERS, G_LOST, G_LOST_TO = range(21, 24)
 NGF = 24
 
 # E_STEPPING: no step, a step (on a shared card its GPU part), its host part before that
@@ -152,8 +157,8 @@ AT_REST, AT_WORK, IN_HOST = range(3)
 # --- codec workers ----------------------------------------------------------------------------
 W_ROWS = 0
 NWI = 1
-V_END, V_REM, V_SINCE, V_SLOW, V_START = range(5)
-NVF = 5
+V_END, V_REM, V_SINCE, V_SLOW, V_START, V_OTHERS, V_LOST, V_LOST_TO = range(8)
+NVF = 8
 
 # --- tape and results: one row per utterance --------------------------------------------------
 U_TOKENS, U_PROMPT, U_SESSION, U_HIT, U_ENDS, U_ROW = range(6)

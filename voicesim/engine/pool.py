@@ -15,10 +15,10 @@ import simpy
 from simpy.core import EmptySchedule
 from simpy.events import NORMAL, URGENT
 
-from voicesim.cluster.gpu import ALONE
 from voicesim.engine import blame, kinds, trace
 from voicesim.engine import layout as at
 from voicesim.engine.arena import resized, section
+from voicesim.engine.card import ALONE
 from voicesim.engine.kernel import faults
 from voicesim.engine.kernel.loop import ROOM_CHECK, cut_calls, run, set_open
 from voicesim.engine.readings import Readings
@@ -254,7 +254,7 @@ class Pool:
             engines[:, column] = -1
         floats = self.section(at.OF_ENGINE)
         floats[:, at.G_GATHER] = NEVER
-        floats[:, at.G_STRETCH] = floats[:, at.G_FACTOR] = 1.0
+        floats[:, at.G_STRETCH] = floats[:, at.G_FACTOR] = floats[:, at.G_OTHERS] = 1.0
         first, rung, compute = 0, 0, int(I[at.OF_COMPUTE])
         schedule = int(I[at.O_SCHEDULE])
         rungs = schedule + sum(len(p.schedule) for p in s.pools)
@@ -319,6 +319,8 @@ class Pool:
         if card:
             F[k + at.K_SWITCHING] = card.switching
             F[k + at.K_SM], F[k + at.K_BANDWIDTH] = card.sm, card.bandwidth
+            F[k + at.K_HOST_SHARE], F[k + at.K_GPU_SHARE] = card.host_share, card.gpu_share
+            F[k + at.K_HOST_STRETCH] = card.host_stretch
         if s.host_noise is not None:
             F[host_noise : host_noise + 4096] = s.host_noise
         F[k + at.K_MEMORY : k + at.K_OVERLAP + 1] = s.step.params

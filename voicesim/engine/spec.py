@@ -57,8 +57,10 @@ class OnCard:
     """Engines of a pool on cards that they share, with each other or with another pool's.
 
     card: number of the group of cards; of every pool in it ``per_card`` engines stand on each.
-    mode: cluster.gpu.TIME_SLICED or MPS, the same for all in a group.  switching: (quantum +
+    mode: engine.card.TIME_SLICED or MPS, the same for all in a group.  switching: (quantum +
     switch) / quantum.  sm, bandwidth: shares of the card that the engine's work uses alone (MPS).
+    A step spends host_share of its GPU time, as its cost has it, in the host, and gpu_share on the
+    GPU.  host_stretch: how many times longer the host phase takes because processes lack cores.
     """
 
     card: int
@@ -67,6 +69,9 @@ class OnCard:
     switching: float = 1.0
     sm: float = 1.0
     bandwidth: float = 0.0
+    host_share: float = 0.0
+    gpu_share: float = 1.0
+    host_stretch: float = 1.0
 
 
 @dataclass(frozen=True)

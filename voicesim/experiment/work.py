@@ -145,6 +145,7 @@ def model_version() -> str:
     sources = [
         root / "simulation.py",
         root / "kv.py",
+        root / "cards.py",
         root / "study.py",
         *(p for d in MODEL_PARTS for p in (root / d).rglob("*.py")),
     ]

@@ -148,6 +148,7 @@ def detail(ints: list[int], floats: list[float]) -> str:
         b.TEXT: f"text of unit {unit} came {late} after the speech before it",
         b.BATCH: f"{batch} at {began}" + (f", {prefill}" if prefill else ""),
         b.SHARING: f"the codec stretched the steps by {late} since {since}; {beside}",
+        b.NEIGHBOURS: f"other engines on the card took {late} since {since}; {beside}",
         b.PACING: f"unit {unit} was held back until {since}, {late} too long"
         if unit >= 0
         else f"paused because it was ahead, then {late} late; {beside}",

@@ -27,7 +27,7 @@ from .fleet_checks import fleet
 from .policies import AdmitAll, Custom
 from .rollout import rollout
 from .scaling import scaling
-from .share_checks import shared
+from .share_checks import coupled, shared
 from .units import constant
 from .workload import Refused, Retry, Workload
 
@@ -110,6 +110,7 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
         yield ("series", "resolution"), text
     yield from _arrivals(s.workload, s.horizon)
     yield from _cluster(s.cluster)
+    yield from coupled(s)
     if isinstance(s.workload, Dialogue):
         yield from dialogue(s)
     else:
@@ -352,6 +353,8 @@ def _coupled(s: Any) -> Iterator[tuple[Path, str]]:
 
 def _pool(at: Path, pool: Any) -> Iterator[tuple[Path, str]]:
     engine, codec = pool.engine, pool.codec
+    if pool.role == "llm" and _given(pool, "token_audio"):
+        yield (*at, "token_audio"), "never used: what a language model of a dialogue says is spoken"
     if codec is not None and _given(pool, "chunk") and pool.chunk is not None:
         yield (*at, "chunk"), "never used: codec.chunk is given; keep one of them"
     yield from _chunk((*at, "codec", "chunk") if codec is not None else (*at, "chunk"), pool)

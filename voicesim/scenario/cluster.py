@@ -466,6 +466,11 @@ class Pool(Part):
         description="Live streams per replica at most, instead of policies.admission.streams; "
         "default none.",
     )
+    token_audio: PositiveDuration | None = Field(
+        default=None,
+        description="Seconds of speech in a decode step, or that a reader takes over a token (a "
+        "chat that is read); default the profile's.",
+    )
     on: str = Field(description="Name of the GPU kind, one of cluster.gpus.")
     engine: Engine = Field(description="The engine of each replica.")
     codec: Codec | None = Field(
@@ -483,7 +488,7 @@ class Pool(Part):
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either, so that the result can be read back."""
         data: dict[str, Any] = handler(self)
-        for name in ("region", "serves", "weight", "streams"):
+        for name in ("region", "serves", "weight", "streams", "token_audio"):
             if name not in self.model_fields_set:
                 data.pop(name, None)
         if self.role == "llm":

@@ -9,6 +9,7 @@ from pydantic import Field, model_serializer
 
 from .part import Part
 from .units import Count, Duration, Fraction, PositiveDuration, Size, UpTo1Mi, UpTo10K
+from .units import Share as ShareOfOne
 
 EIGHTHS = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
 """MIG: eighths of memory and bandwidth that come with so many sevenths of the SMs
@@ -47,6 +48,11 @@ class Member(Part):
         description="MIG: sevenths of the card that each replica has, required there; default "
         "none.",
     )
+    host: ShareOfOne = Field(
+        default=0.0,
+        description="Share of a step's GPU time, as the profile has it, that the host spends: a "
+        "fit of their sum cannot tell them apart; 0 to 1, default 0.",
+    )
     overshoot: Size = Field(
         default=0, description="Memory that each takes beyond its share (bytes); default 0."
     )
@@ -60,7 +66,8 @@ class Member(Part):
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is not given where its mode lacks it is not written either."""
         data: dict[str, Any] = handler(self)
-        return {k: v for k, v in data.items() if v is not None and (k != "overshoot" or v)}
+        zero = ("overshoot", "host")
+        return {k: v for k, v in data.items() if v is not None and (k not in zero or v)}
 
 
 class Share(Part):

@@ -7,6 +7,7 @@ from typing import Any
 
 from .asr import AsrPool
 from .cluster import Pool
+from .dialogue import Dialogue
 from .errors import Path, shown, unknown
 from .share import AT_START, EIGHTHS, KNOBS_OF, KNOBS_OF_MEMBER, Member, Share
 
@@ -32,6 +33,22 @@ def shared(cluster: Any) -> Iterator[tuple[Path, str]]:
         here = {n: pools[n] for n in members if isinstance(pools.get(n), Pool | AsrPool)}
         if len(here) == len(share.pools):
             yield from _together(at, share, here)
+
+
+def coupled(s: Any) -> Iterator[tuple[Path, str]]:
+    """Pools that meet on a GPU but are not played in one run."""
+    shares = s.cluster.share if isinstance(s.cluster.share, list) else []
+    pools = s.cluster.pools if isinstance(s.cluster.pools, dict) else {}
+    for i, share in enumerate(shares):
+        if not isinstance(share, Share) or share.mode == "mig" or len(share.pools) < 2:
+            continue
+        at: Path = ("cluster", "share", i, "pools")
+        if isinstance(s.workload, Dialogue):
+            text = "the stages of a dialogue do not slow each other on a shared card; give mode mig"
+            yield at, f"{text}, an entry for each, or cards of their own"
+        elif any(isinstance(getattr(pools.get(n), "share", None), float) for n in share.pools):
+            text = "pools with a share of the callers are played apart; leave share out"
+            yield at, f"{text} (serves and beside say who goes where) or give mode mig"
 
 
 def _mode(at: Path, share: Share) -> Iterator[tuple[Path, str]]:

@@ -143,7 +143,7 @@ def _stage(scenario: Scenario, name: str, pool: Pool) -> PoolSpec:
     return PoolSpec(
         stage=True,
         **stage_numbers(scenario, name, profile),
-        token_audio=1.0 if pool.role == "llm" else token_audio(profile),
+        token_audio=1.0 if pool.role == "llm" else token_audio(profile, pool),
         prefix=prefix if pool.engine.prefix_caching else 0,
         horizon=scenario.horizon,
         warmup=scenario.warmup,
@@ -191,10 +191,10 @@ def stages_of(scenario: Scenario) -> Stages:
         caching=tuple(pool.engine.prefix_caching for pool in llm.values()),
         block_size=tuple(pool.engine.block_size for pool in llm.values()),
         tts_tokens=tuple(pool.engine.max_tokens for pool in tts.values()),
-        token_audio=tuple(token_audio(profile_of(pool)) for pool in tts.values()),
+        token_audio=tuple(token_audio(profile_of(pool), pool) for pool in tts.values()),
         voices=tuple(1.0 if pool.share is None else pool.share for pool in tts.values()),
         small=names.index(cascade.small) if cascade else 0,
         large=names.index(cascade.large) if cascade else 0,
-        omni_audio=token_audio(profile_of(speech)) if speech else 0.0,
+        omni_audio=token_audio(profile_of(speech), speech) if speech else 0.0,
         omni_tokens=speech.engine.max_tokens if speech else 0,
     )

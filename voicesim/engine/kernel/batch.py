@@ -20,7 +20,14 @@ from voicesim.engine.kernel.blame import (
     step_ends,
     thrown_out,
 )
-from voicesim.engine.kernel.codec import chunk_ready, dispatch, next_chunk, observed, reshare
+from voicesim.engine.kernel.codec import (
+    chunk_ready,
+    dispatch,
+    lose,
+    next_chunk,
+    observed,
+    reshare,
+)
 from voicesim.engine.kernel.jit import adopt, compiled, moved
 from voicesim.engine.kernel.lists import append, prepend, push_timer, remove
 from voicesim.engine.kernel.schedule import (
@@ -239,6 +246,7 @@ def step_end(F, I, g, t):
     e = I[O_ENGINE] + g * NEI
     c = I[e + E_CLASS]
     x = I[OF_ENGINE] + g * NGF
+    lose(F, x + G_OTHERS, t, 1.0)
     if I[H_BLAME] != 0:
         step_ends(F, I, g, t)
         if I[H_TRACE] != 0:
@@ -964,13 +972,18 @@ def begin_step(F, I, g, t):
         if I[c + H_HOST_NOISE] != 0:
             key = hash_on(hash_on(0, I[H_SEED], P_HOST_NOISE), g, I[e + E_STEPS])
             host_noise = F[I[c + OF_HOST_NOISE] + table_index(key)] * F[x + G_FACTOR]
-        first = host_phase(cost, gpu, host) * host_noise
-        F[x + G_HOST] = host * host_noise
+        moved_up = F[k + K_HOST_SHARE] * gpu  # of what the cost has on the GPU
+        first = (host_phase(cost, gpu, host) + moved_up) * host_noise
+        F[x + G_GPU] = gpu * F[k + K_GPU_SHARE] * noise
+        F[x + G_HOST] = (host + moved_up) * host_noise
         F[x + G_SOLO] = first + F[x + G_GPU]
         seconds = F[x + G_GPU]
+        stretched = first * F[k + K_HOST_STRETCH]
+        F[x + G_LOST] = stretched - first
+        F[x + G_OTHERS] = 1.0
         if first > 0.0:
             I[e + E_STEPPING] = IN_HOST
-            seconds = first
+            seconds = stretched
     run_for(F, x, t, seconds)
 
 

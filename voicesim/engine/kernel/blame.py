@@ -19,6 +19,7 @@ from voicesim.engine.layout import (
     E_COST,
     E_RUNNING,
     E_STEPS,
+    G_LOST,
     G_SOLO,
     G_START,
     H_CONTEXT,
@@ -99,7 +100,7 @@ def step_ends(F, I, g, t):
     x = I[OF_ENGINE] + g * NGF
     step = I[I[O_ENGINE] + g * NEI + E_STEPS] + 1
     start = F[x + G_START]
-    add_step(F, q, F[x + G_SOLO], t - start)
+    add_step(F, q, F[x + G_SOLO], t - start, F[x + G_LOST])
     remember(F, q, N_WIDEST, WIDEST, 2, step, F[q + WIDTH], start)
     if F[q + PROMPTS] > 0.0:
         remember(F, q, N_LONGEST, LONGEST, 3, step, F[q + PROMPTS], start)
@@ -183,6 +184,7 @@ def chunk_filled(F, I, s, t):
     F[b + NOW + PAUSE] = F[q + SUM_PAUSE] - F[b + OFF + SUM_PAUSE]
     F[b + NOW + BATCH] = F[q + SUM_BATCH] - F[b + OFF + SUM_BATCH]
     F[b + NOW + SHARING] = F[q + SUM_SHARING] - F[b + OFF + SUM_SHARING]
+    F[b + NOW + NEIGHBOURS] = F[q + SUM_NEIGHBOURS] - F[b + OFF + SUM_NEIGHBOURS]
     F[b + NOW + PREEMPTION] = F[b + THROWN_OUT]
     F[b + NOW + QUEUE] = F[b + WAITED]
     F[b + NOW + CODEC] = 0.0
@@ -194,8 +196,9 @@ def chunk_filled(F, I, s, t):
 
 
 @compiled
-def vocoded(F, I, s, t, new):
-    """A chunk of ``new`` tokens leaves the codec: beyond a lone stream's batch it was held up."""
+def vocoded(F, I, s, t, new, lost):
+    """A chunk of ``new`` tokens leaves the codec: beyond a lone stream's batch it was held up,
+    ``lost`` of it (s) by other engines on the card."""
     sent = I[I[O_STREAM] + s * NSI + S_SENT_TOK]
     e = I[O_ENGINE] + I[I[O_STREAM] + s * NSI + S_ENGINE] * NEI
     c = I[e + E_CLASS]
@@ -206,7 +209,9 @@ def vocoded(F, I, s, t, new):
         F[k + K_CODEC_FLOOR], F[k + K_CODEC_PER_ROW], F[k + K_CODEC_PER_FRAME], 1.0, frames
     )
     waited = t - F[I[OF_STREAM] + s * NSF + X_READY_AT]
-    F[I[OF_BLAME] + s * NSB + NOW + CODEC] += waited - alone
+    b = I[OF_BLAME] + s * NSB
+    F[b + NOW + CODEC] += (waited - alone) - lost
+    F[b + NOW + NEIGHBOURS] += lost
 
 
 # --- at the listener --------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The codec stage of one engine: the queue of chunks, the gather window, batches, delivery."""
 
-from voicesim.cluster import gpu
+from voicesim.engine import card
 from voicesim.engine.blame import N_HANDED, N_STATE, NOW, NSB
 from voicesim.engine.kernel import trace
 from voicesim.engine.kernel.blame import arrived, chunk_filled, vocoded
@@ -22,7 +22,8 @@ from voicesim.listener import player
 from voicesim.policy.admission import LAG_WEIGHT
 from voicesim.workload import rng
 
-slowdown = adopt(gpu.slowdown)
+slowdown = adopt(card.slowdown)
+lost = adopt(card.lost)
 hash_on = adopt(rng.hash_on)
 table_index = adopt(rng.table_index)
 player_deliver = adopt(player.deliver)
@@ -162,8 +163,9 @@ def hand_over(F, I, s, t, new, last):
 
 
 @compiled
-def deliver(F, I, s, t, rows):
-    """The stream's next chunk leaves the server at time t for the listener."""
+def deliver(F, I, s, t, rows, lost):
+    """The stream's next chunk leaves the server at time t for the listener; lost: seconds of its
+    codec batch that went to other engines on the card."""
     o = I[O_STREAM] + s * NSI
     x = I[OF_STREAM] + s * NSF
     u = I[o + S_UTT]
@@ -173,7 +175,7 @@ def deliver(F, I, s, t, rows):
     index = I[o + S_SENT]
     new = chunk_tokens(I, s, index, I[o + S_SENT_TOK], I[o + S_TOKENS])
     if I[H_BLAME] != 0 and I[c + H_CODEC] != 0:
-        vocoded(F, I, s, t, new)
+        vocoded(F, I, s, t, new, lost)
     I[o + S_SENT] = index + 1
     I[o + S_SENT_TOK] += new
     last = I[o + S_SENT_TOK] == I[o + S_TOKENS]
@@ -267,7 +269,7 @@ def chunk_ready(F, I, s, t):
         F[x + X_READY_AT] = t
         if I[H_BLAME] != 0:
             chunk_filled(F, I, s, t)
-        deliver(F, I, s, t, 1)
+        deliver(F, I, s, t, 1, 0.0)
     elif I[o + S_INQ] == 0:
         if I[H_BLAME] != 0:
             chunk_filled(F, I, s, t)
@@ -450,6 +452,8 @@ def start_batch(F, I, g, t, rows):
     F[v + V_START] = t
     F[v + V_SLOW] = 1.0
     F[v + V_END] = t + F[v + V_REM]
+    F[v + V_OTHERS] = 1.0
+    F[v + V_LOST] = 0.0
     I[e + E_BUSY] += 1
     reshare(F, I, g, t)
 
@@ -486,6 +490,17 @@ def reshare(F, I, g, t):
 
 
 @compiled
+def lose(F, p, t, others):
+    """Other engines slow this work ``others`` times from now on: note what they took until now.
+    F[p:]: that factor before, time lost, up to when."""
+    if others != F[p]:
+        if F[p] != 1.0:
+            F[p + 1] += lost(t - F[p + 2], F[p])
+        F[p] = others
+        F[p + 2] = t
+
+
+@compiled
 def go_at(F, I, g, t, others):
     """Decoder and codec batches on one GPU slow each other down while they overlap, and other
     engines slow all of that ``others`` times.
@@ -503,6 +518,7 @@ def go_at(F, I, g, t, others):
     steps = I[e + E_STEPPING] == AT_WORK
     moves = False
     if steps:
+        lose(F, x + G_OTHERS, t, others)
         slow = (F[k + K_DECODE_SLOW] if shared and busy > 0 else 1.0) * others
         if slow != F[x + G_SLOW]:
             F[x + G_REM] = F[x + G_REM] - (t - F[x + G_SINCE]) / F[x + G_SLOW]
@@ -515,6 +531,7 @@ def go_at(F, I, g, t, others):
     for w in range(g * workers, (g + 1) * workers):
         if I[I[O_WORKER] + w * NWI + W_ROWS] > 0:
             v = I[OF_WORKER] + w * NVF
+            lose(F, v + V_OTHERS, t, others)
             if slow != F[v + V_SLOW]:
                 F[v + V_REM] = F[v + V_REM] - (t - F[v + V_SINCE]) / F[v + V_SLOW]
                 F[v + V_SINCE] = t
@@ -543,6 +560,7 @@ def codec_end(F, I, g, t):
         w += 1
     rows = I[I[O_WORKER] + w * NWI + W_ROWS]
     v = I[OF_WORKER] + w * NVF
+    lose(F, v + V_OTHERS, t, 1.0)
     I[I[O_WORKER] + w * NWI + W_ROWS] = 0
     I[e + E_BUSY] -= 1
     I[e + E_CODEC_DONE] += 1
@@ -558,7 +576,7 @@ def codec_end(F, I, g, t):
             I[o + S_INQ] = 0
             maybe_free(F, I, s, t)
             continue
-        deliver(F, I, s, t, rows)
+        deliver(F, I, s, t, rows, F[v + V_LOST])
         if I[o + S_INQ] == 2:
             I[o + S_INQ] = 0
             if I[o + S_READY] > I[o + S_SENT]:

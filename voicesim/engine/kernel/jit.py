@@ -22,7 +22,7 @@ _SOURCES = (
     *sorted((_PACKAGE / "session" / "kernel").glob("*.py")),
     *(_PACKAGE / "session" / name for name in ("blame.py", "layout.py", "record.py", "spec.py")),
     *sorted((_PACKAGE / "engine").glob("asr*.py")),
-    _PACKAGE / "cluster" / "gpu.py",
+    _PACKAGE / "engine" / "card.py",
     _PACKAGE / "engine" / "blame.py",
     _PACKAGE / "engine" / "trace.py",
     _PACKAGE / "engine" / "layout.py",

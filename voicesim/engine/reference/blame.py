@@ -37,9 +37,9 @@ class Sums:
         row[b.PROMPTS] = prompts
         row[b.WIDTH], row[b.DECODES], row[b.KV] = engine.active, decodes, kv
 
-    def step_ends(self, start: float, seconds: float, now: float) -> None:
+    def step_ends(self, start: float, seconds: float, now: float, lost: float) -> None:
         row, step = self.row, self.engine.steps + 1
-        b.add_step(row, 0, seconds, now - start)
+        b.add_step(row, 0, seconds, now - start, lost)
         b.remember(row, 0, b.N_WIDEST, b.WIDEST, 2, step, row[b.WIDTH], start)
         if row[b.PROMPTS] > 0.0:
             b.remember(row, 0, b.N_LONGEST, b.LONGEST, 3, step, row[b.PROMPTS], start)
@@ -93,13 +93,15 @@ class Waits:
         now, row = self.now, sums.row[: b.N_SUMS] - self.off
         now[b.PREFILL], now[b.PAUSE] = row[b.SUM_PREFILL], row[b.SUM_PAUSE]
         now[b.BATCH], now[b.SHARING] = row[b.SUM_BATCH], row[b.SUM_SHARING]
+        now[b.NEIGHBOURS] = row[b.SUM_NEIGHBOURS]
         now[b.PREEMPTION], now[b.QUEUE], now[b.CODEC] = self.thrown_out, self.waited, 0.0
         now[b.C_TOKENS], now[b.C_STEPS] = row[b.SUM_TOKENS], row[b.SUM_STEPS]
         now[b.C_STEP] = sums.engine.steps
         now[b.C_BATCH], now[b.C_TIME] = sums.row[b.WIDTH], t
 
-    def vocoded(self, waited: float, alone: float) -> None:
-        self.now[b.CODEC] += waited - alone
+    def vocoded(self, waited: float, alone: float, lost: float) -> None:
+        self.now[b.CODEC] += (waited - alone) - lost
+        self.now[b.NEIGHBOURS] += lost
 
     def arrived(self, lead: float | None, anew: bool) -> None:
         """A chunk is at the listener; lead: seconds before a playing buffer was empty; anew: the

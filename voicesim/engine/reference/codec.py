@@ -196,6 +196,7 @@ class Codec:
 
     def end_batch(self, worker: int) -> None:
         work, batch = self.batches.pop(worker)
+        work.lose(1.0)
         self.batches_done += 1
         self.rows_done += len(batch)
         what = [len(batch), 0, 0, 0]
@@ -206,7 +207,7 @@ class Codec:
                 stream.in_codec = 0
                 self.world.maybe_forget(stream)
                 continue
-            self.deliver(stream, len(batch))
+            self.deliver(stream, len(batch), work.lost)
             if stream.in_codec == 2:
                 stream.in_codec = 0
                 if stream.ready > stream.sent:
@@ -229,15 +230,16 @@ class Codec:
         steps = engine.stepping and not engine.in_host
         if steps:
             own = engine.spec.decode_slowdown if shared and n > 0 else 1.0
-            engine.step.slow_to(own * others)
+            engine.step.slow_to(own * others, others)
         beside = engine.spec.codec_slowdown if shared and steps else 1.0
         for work, _ in self.batches.values():
-            work.slow_to(n * beside * others)
+            work.slow_to(n * beside * others, others)
 
     # --- to the listener ----------------------------------------------------------------------
 
-    def deliver(self, stream: Stream, rows: int) -> None:
-        """The stream's next chunk leaves the server."""
+    def deliver(self, stream: Stream, rows: int, lost: float = 0.0) -> None:
+        """The stream's next chunk leaves the server; lost: seconds of its codec batch that went to
+        other engines on the card."""
         new = self.chunk_tokens(stream, stream.sent, stream.sent_tokens)
         waited = self.env.now - stream.queued_at
         self.lag += LAG_WEIGHT * (waited - self.lag)
@@ -245,5 +247,5 @@ class Codec:
             context = min(self.spec.left_context, stream.sent_tokens)
             frames = (new + context) * stream.rung.codec
             alone = cost.codec_seconds(*self.cost, 1.0, frames)
-            stream.waits.vocoded(waited, alone)
+            stream.waits.vocoded(waited, alone, lost)
         self.world.send(stream, new, rows)

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from voicesim.cluster import gpu
 from voicesim.engine import blame, cost, kinds, trace
 from voicesim.engine import layout as at
+from voicesim.engine.card import slowdown
 from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG
 from voicesim.engine.reference.blame import Sums
 from voicesim.engine.reference.codec import Codec
@@ -36,7 +36,7 @@ class Card:
         busy = [e for e in self.engines if (e.stepping and not e.in_host) or e.codec.batches]
         shares = [e.spec.on_card for e in busy]
         on = self.engines[0].spec.on_card
-        slow = gpu.slowdown(
+        slow = slowdown(
             on.mode, len(busy), sum(s.sm for s in shares), sum(s.bandwidth for s in shares),
             on.switching,
         )  # fmt: skip
@@ -463,29 +463,35 @@ class Engine:
             self.sums.step_begins(decodes, context, tokens - decodes, kv, full)
         self.gpu, self.host, self.solo = gpu * noise, host * noise, seconds
         self.stepping = True
-        if self.card is not None:
-            seconds = self.two_phases(gpu, host, noise)
-        self.step = Work(self.env, seconds, at.STEP_END, self.number)
+        if self.card is None:
+            self.step = Work(self.env, seconds, at.STEP_END, self.number)
+        else:
+            self.two_phases(gpu, host, noise)
 
-    def two_phases(self, gpu: float, host: float, noise: float) -> float:
-        """On a shared card: how long the step is in the host, or on the GPU if it begins there."""
-        spec = self.spec
+    def two_phases(self, gpu: float, host: float, noise: float) -> None:
+        """On a shared card: the step begins in the host, if it has work there, or on the GPU."""
+        spec, on = self.spec, self.spec.on_card
+        self.gpu = gpu * on.gpu_share * noise
         if spec.host_noise is not None:
             key = hash_key_py(self.world.spec.seed, at.P_HOST_NOISE, self.number, self.steps)
             noise = float(spec.host_noise[table_index_py(key)]) * self.slowdown
-        first = cost.host_phase(spec.step.params, gpu, host) * noise
-        self.host = host * noise
+        moved_up = on.host_share * gpu  # of what the cost has on the GPU
+        first = (cost.host_phase(spec.step.params, gpu, host) + moved_up) * noise
+        self.host = (host + moved_up) * noise
         self.solo = first + self.gpu
         self.in_host = first > 0.0
-        return first if self.in_host else self.gpu
+        stretched = first * on.host_stretch
+        seconds = stretched if self.in_host else self.gpu
+        self.step = Work(self.env, seconds, at.STEP_END, self.number)
+        self.step.lost = stretched - first
 
     def to_gpu(self) -> None:
         """On a shared card: the step's work comes to the GPU."""
         assert self.step is not None
-        began = self.step.started
+        began, lost = self.step.started, self.step.lost
         self.in_host = False
         self.step = Work(self.env, self.gpu, at.STEP_END, self.number)
-        self.step.started = began
+        self.step.started, self.step.lost = began, lost
         self.codec.reshare()
 
     def compute(self, tokens: int) -> float:
@@ -570,8 +576,9 @@ class Engine:
     def end_step(self) -> None:
         """Tokens are sampled; chunks fill, streams end; cancelled streams leave."""
         assert self.step is not None
+        self.step.lose(1.0)
         if self.spec.blame:
-            self.sums.step_ends(self.step.started, self.solo, self.env.now)
+            self.sums.step_ends(self.step.started, self.solo, self.env.now, self.step.lost)
             row = self.sums.row
             what = [int(row[c]) for c in (blame.WIDTH, blame.DECODES, blame.PROMPTS, blame.KV)]
             self.world.note(

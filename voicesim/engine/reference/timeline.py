@@ -11,6 +11,8 @@ from typing import Any
 import simpy
 from simpy.events import NORMAL, URGENT
 
+from voicesim.engine.card import lost
+
 
 class Timeline(simpy.Environment):
     """Environment in which the pool's events are ordered by (time, kind, number)."""
@@ -49,13 +51,16 @@ class Work:
         self.remaining = seconds
         self.since = env.now
         self.slowdown = 1.0
+        self.others, self.lost, self.lost_to = 1.0, 0.0, env.now  # to other engines on the card
         self.end = env.now + seconds
         self.done = simpy.Event(env)
         self._expected: Any = None
         self._expect()
 
-    def slow_to(self, slowdown: float) -> None:
-        """From now on every second of work takes ``slowdown`` seconds."""
+    def slow_to(self, slowdown: float, others: float = 1.0) -> None:
+        """From now on every second of work takes ``slowdown`` seconds; others: how many times
+        longer it takes because of other engines on the card."""
+        self.lose(others)
         if slowdown != self.slowdown:
             now = self.env.now
             self.remaining = self.remaining - (now - self.since) / self.slowdown
@@ -67,6 +72,13 @@ class Work:
     def stop(self) -> None:
         """It never ends."""
         self._expected = None
+
+    def lose(self, others: float) -> None:
+        """Note what other engines took until now, before they take another part."""
+        if others != self.others:
+            if self.others != 1.0:
+                self.lost += lost(self.env.now - self.lost_to, self.others)
+            self.others, self.lost_to = others, self.env.now
 
     def _expect(self) -> None:
         expected = self.env.at(self.end, self.kind, self.number)

@@ -18,3 +18,8 @@ def slowdown(mode: int, active: int, sm: float, bandwidth: float, switching: flo
         return active * switching if active > 1 else 1.0
     most = sm if sm > bandwidth else bandwidth
     return most if most > 1.0 else 1.0
+
+
+def lost(seconds: float, slowdown: float) -> float:
+    """What of some seconds of work went to others, while it took ``slowdown`` times as long."""
+    return seconds - seconds / slowdown
