@@ -29,8 +29,8 @@ COLUMNS = {
         "audible_stalls",
     ],
     "streams": [
-        "session", "outcome", "requested_s", "admitted_s", "started_s", "chunks", "audio_s",
-        "stall_largest_s", "stall_total_s", "rung", "filler",
+        "session", "utterance", "outcome", "requested_s", "admitted_s", "started_s", "chunks",
+        "audio_s", "stall_largest_s", "stall_total_s", "rung", "filler",
     ],
 }  # fmt: skip
 """What ``metrics.summary`` reads of the tables."""
@@ -127,11 +127,12 @@ MOST_ROWS = 2_000_000
 
 
 def keeps_rows(scenario: Scenario) -> bool:
-    """Whether a pool's run is small enough to have all its rows in memory; a fleet's has them.
+    """Whether a pool's run is small enough to have all its rows in memory; a fleet's has them,
+    and one that shadows watch.
 
     Raises ProfileError, ModelError.
     """
-    if scenario.fleet:
+    if scenario.fleet or scenario.policies.shadow:
         return True
     workload, low, high = scenario.tts, *scenario.slice
     step = 0.0

@@ -25,6 +25,7 @@ from .errors import Path, bare, chosen, is_model, meant, shown, unknown
 from .fleet_checks import fleet
 from .policies import AdmitAll, Custom
 from .scaling import scaling
+from .shadow import shadow
 from .share_checks import shared
 from .units import constant
 from .workload import Refused, Retry, Workload
@@ -120,6 +121,7 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
         yield from _coupled(s)
     yield from scaling(s)
     yield from degradation(s)
+    yield from shadow(s)
     yield from alarms(s.alarms, s)
     player = s.listener.player
     need = max((x for x in (player.prebuffer, player.rebuffer) if x is not HOLE), default=0.0)
