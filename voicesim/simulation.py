@@ -300,7 +300,7 @@ def _stages(scenario: Scenario, find: Callable[[Pool], Profile]) -> Iterator[tup
 
 def policy_names(scenario: Scenario) -> list[str]:
     """The user's own policies in a scenario, as named in the YAML."""
-    chosen = [scenario.policies, *scenario.policies.shadow.values()]
+    chosen: list[Any] = [scenario.policies, *scenario.policies.shadow.values()]
     found = [p for each in chosen for p in (each.admission, each.routing) if p is not None]
     return [p.policy for p in found if p.kind == "custom"]
 
