@@ -2,12 +2,13 @@
 
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import gamma
 
 from voicesim import fleet
@@ -27,6 +28,7 @@ from voicesim.engine.transform import transformed
 from voicesim.kv import ModelError, blocks_of
 from voicesim.policy import admission, python, routing
 from voicesim.policy.python import PolicyError
+from voicesim.policy.shadow import Shadows
 from voicesim.scenario import Scenario, ScenarioFile
 from voicesim.scenario.cluster import KEEPS_OWN, Pool
 from voicesim.workload import rng
@@ -52,6 +54,8 @@ class Run:
     gauges: Gauges | None = None
     log: Log = field(default_factory=Log)
     profiles: Sequence[Profile] = ()  # of the pools of a fleet, in order
+    # what each shadow policy would have done (voicesim.policy.shadow)
+    shadows: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def home(self, rows: np.ndarray) -> np.ndarray:
         """int64[n]: the pool that each utterance ``rows`` (int64[n]) would rather go to."""
@@ -102,7 +106,8 @@ def simulate(
     """
     profiles = [profile_of(part.cluster.pool) for part in scenario.each_pool()]
     spec = run_spec(scenario, profiles, replication, record_chunks, blame, trace)
-    decide = python_policies(scenario, spec)
+    shadowed = shadows(scenario, spec)
+    decide = shadowed or python_policies(scenario, spec)
     log = Log()
     processes = (*processes, *controllers(scenario, spec, log, replication))
     gauges = None
@@ -111,7 +116,8 @@ def simulate(
         processes = (*processes, gauges.watch)
 
     def run_of(tape: Tape, record: RunRecord, gauges: Gauges | None = gauges) -> Run:
-        return Run(scenario, profiles[0], spec, tape, record, gauges, log, profiles)
+        beside = shadowed.tables(tape.first) if shadowed else {}
+        return Run(scenario, profiles[0], spec, tape, record, gauges, log, profiles, beside)
 
     if leave is not None and engine == "kernel":
         pieces = pieces_of(scenario, spec, replication)
@@ -260,6 +266,7 @@ def problems(file: ScenarioFile) -> list[str]:
             spec = pool_spec(scenario, profile_of(scenario.cluster.pool))
             name = ""
             python_policies(scenario, spec)
+            shadows(scenario, spec)
         except (ModelError, ProfileError, PolicyError) as problem:
             name = name or next(n for n in policy_names(scenario) if n in str(problem))
             found[f"{file.path}:{line_of(file.path, name)}: {problem}"] = None
@@ -272,7 +279,9 @@ def playable(scenario: Scenario, profile_for: Callable[[Pool], Profile] | None =
     find = profile_for or profile_of
     for part in scenario.each_pool():
         if part.dialogue is None:
-            python_policies(part, pool_spec(part, find(part.cluster.pool)))
+            spec = pool_spec(part, find(part.cluster.pool))
+            python_policies(part, spec)
+            shadows(part, spec)
             continue
         for _, problem in _stages(part, find):
             raise problem
@@ -294,8 +303,9 @@ def _stages(scenario: Scenario, find: Callable[[Pool], Profile]) -> Iterator[tup
 
 def policy_names(scenario: Scenario) -> list[str]:
     """The user's own policies in a scenario, as named in the YAML."""
-    chosen = (scenario.policies.admission, scenario.policies.routing)
-    return [p.policy for p in chosen if p.kind == "custom"]
+    chosen: list[Any] = [scenario.policies, *scenario.policies.shadow.values()]
+    found = [p for each in chosen for p in (each.admission, each.routing) if p is not None]
+    return [p.policy for p in found if p.kind == "custom"]
 
 
 def line_of(path: Path, name: str) -> int:
@@ -571,34 +581,64 @@ def python_policies(scenario: Scenario, spec: PoolSpec, always: bool = False) ->
 
     A policy's module is looked for beside the scenario, then in the working folder.
     """
-    admit, route = scenario.policies.admission, scenario.policies.routing
-    custom = [p for p in (admit, route) if p.kind == "custom"]
-    if not custom and not always:
+    given = scenario.policies
+    custom = [p for p in (given.admission, given.routing) if p.kind == "custom"]
+    return decision(scenario, spec, given.admission, given.routing) if custom or always else None
+
+
+def shadows(scenario: Scenario, spec: PoolSpec) -> Shadows | None:
+    """The policy in charge with the shadows of a scenario of utterances; None without any."""
+    given = scenario.policies
+    if not given.shadow:
         return None
+    in_charge = decision(scenario, spec, given.admission, given.routing)
+    others = {
+        name: decision(
+            scenario,
+            spec,
+            each.admission or given.admission,
+            each.routing or given.routing,
+            each.admission is None,
+        )
+        for name, each in given.shadow.items()
+    }
+    return Shadows(in_charge, others)
+
+
+def decision(
+    scenario: Scenario, spec: PoolSpec, admit: Any, route: Any, in_charge: bool = True
+) -> Any:
+    """An admission and a routing policy, built in or the user's own, as one decision in Python.
+
+    in_charge: the run's own admission policy, whose cap may be the pool's.
+    """
+    custom = [p for p in (admit, route) if p.kind == "custom"]
     for folder in (str(Path.cwd()), str(scenario.home)):
         if folder not in sys.path:
             sys.path.insert(0, folder)
     routes = {
-        routing.ROUND_ROBIN: python.RoundRobin,
-        routing.LEAST_STREAMS: python.LeastStreams,
-        routing.POWER_OF_TWO: python.PowerOfTwo,
-        routing.BOUNDED_HASH: lambda: python.BoundedHash(spec.epsilon),
-        routing.INVERSE_PROB: python.InverseProb,
-        routing.PACK: lambda: python.Pack(spec.limit),
+        "round_robin": python.RoundRobin,
+        "least_streams": python.LeastStreams,
+        "power_of_two": python.PowerOfTwo,
+        "bounded_hash": lambda: python.BoundedHash(getattr(route, "epsilon", spec.epsilon)),
+        "inverse_prob": python.InverseProb,
+        "pack": lambda: python.Pack(spec.limit),
     }
     if route.kind == "custom":
         chosen = python.load_policy(route.policy, route.options, "choose")
     else:
-        chosen = routes[spec.routing]()
+        chosen = routes[route.kind]()
     if admit.kind == "custom":
         admitted = python.load_policy(admit.policy, admit.options, "admit")
     else:
+        limit = spec.limit if in_charge else getattr(admit, "streams", 0)
+        queue = getattr(admit, "max_waiting", None)
         admitted = {
-            admission.ADMIT_ALL: python.AdmitAll,
-            admission.CAP: lambda: python.Cap(spec.limit),
-            admission.CAP_QUEUE: lambda: python.CapQueue(spec.limit, spec.max_queued),
-            admission.SLACK: python.Slack,
-        }[spec.admission]()
+            "admit_all": python.AdmitAll,
+            "cap": lambda: python.Cap(limit),
+            "cap_queue": lambda: python.CapQueue(limit, 1 << 40 if queue is None else queue),
+            "slack": lambda: python.Slack(getattr(admit, "lead", None)),
+        }[admit.kind]()
     decide = python.decider(chosen, admitted)
     if not custom:
         return decide

@@ -30,6 +30,7 @@ from voicesim.metrics import (
 from voicesim.metrics import summary as metrics
 from voicesim.metrics.dialogue import run_metrics as dialogue_metrics
 from voicesim.metrics.dialogue_exhibits import exhibits_of
+from voicesim.metrics.dialogue_shadow import endpointing_shadows
 from voicesim.metrics.dialogue_shown import keeps_talks
 from voicesim.metrics.dialogue_terms import terms
 from voicesim.metrics.exhibits import Exhibit, exhibit, exhibits_of_fleet, keeps_chunks
@@ -274,7 +275,8 @@ def job(
     if scenario.fleet:
         return _fleet_job(scenario, variant, replication, folder, chunks, engine, processes, rows)
     closely = folder is not None and replication == 0
-    small = rows is not False and fleet.keeps_rows(scenario)
+    watched = bool(scenario.policies.shadow)  # its rows are looked at afterwards
+    small = (rows is not False or watched) and fleet.keeps_rows(scenario)
     kept = chunks or (small and closely and keeps_chunks(scenario))
     play = partial(
         simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely,
@@ -318,6 +320,8 @@ def _write(part: fleet.Part, write: Callable[[str, pd.DataFrame], None], chunks:
         write("stalls", part.stalls)
     if chunks:
         write("chunks", tables.chunks(part.run))
+    for name, table in part.run.shadows.items():
+        write(f"shadow-{name}", table)
 
 
 def _dialogue_job(
@@ -336,6 +340,7 @@ def _dialogue_job(
             files.write(name, table)
     warnings = dialogue_study.warnings_of(run, variant)
     found = {**dialogue_metrics(made), **dialogue_study.stall_metrics(run, made)}
+    found |= endpointing_shadows(scenario, replication, made.turns, run.tape.arrival)
     if marginal:
         found["marginal"] = dialogue_marginal.marginal(scenario, replication, made.run)
     outcome = Outcome(

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests import small
+from tests.scenario.test_degradation import TEXT as WITH_LADDER
 from voicesim.calibrate.fields import CLOSED, FIELDS
 from voicesim.cli import app
 from voicesim.engine.profile import Profile
@@ -114,17 +115,25 @@ def value_of(data, name):
     return data
 
 
+HALF = "    policies.shadow: {half: {admission: {kind: cap, streams: 3}}}\n"
+
+
 def test_the_metrics_are_those_of_a_run(tmp_path):
-    study = run_study(load(small.write(tmp_path), ["horizon=20s"]), workers=1)
-    names = set(flat(study.summary["cap"]))
+    text = WITH_LADDER + HALF
+    study = run_study(load(small.write(tmp_path, text), ["horizon=20s"]), workers=1)
+    names = set(flat(study.summary["cap"])) | set(flat(study.summary["ladder"]))
+    names = {name.replace("shadow.half.", "shadow.NAME.") for name in names}
     families = {  # each has one entry, for all of its names
         "alarm_fired_s.": "RULE", "stall_causes.": "CAUSE", "stall_cause_seconds.": "CAUSE",
+            "rung_share.": "NAME", "quality_cost.": "NAME",
     }  # fmt: skip
     for start, word in families.items():
         some = {name for name in names if name.startswith(start)}
         assert some
         names = names - some | {start + word}
-    assert names == set(METRICS)
+    turns = {n for n in METRICS if n.startswith("shadow.NAME") and "of a dialogue" not in n}
+    assert names - turns == set(METRICS) - turns
+    assert {n for n in names if n.startswith("shadow.")} < turns
 
 
 def test_the_fields_are_those_of_a_profile():

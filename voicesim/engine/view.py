@@ -54,9 +54,13 @@ class PoolView:
             int(row[at.S_ATTEMPTS]),
         )
 
-    def has_slack(self, replica: int) -> bool:
+    def has_slack(self, replica: int, lead: float | None = None) -> bool:
         """Does every playing stream of the replica keep ``lead`` with this stream in its batch?"""
-        return bool(has_slack(*self._pool.arenas, replica))
+        given = float(self._pool.F[at.K_LEAD])
+        self._pool.F[at.K_LEAD] = given if lead is None else lead
+        found = bool(has_slack(*self._pool.arenas, replica))
+        self._pool.F[at.K_LEAD] = given
+        return found
 
     def uniform(self, draw: int) -> float:
         """A uniform in [0, 1) that belongs to this request and attempt, draw 0 or 1."""

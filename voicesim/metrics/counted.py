@@ -11,11 +11,12 @@ import pandas as pd
 
 from voicesim.engine.layout import OUTCOMES
 from voicesim.metrics.histogram import Histogram
+from voicesim.scenario import degradation
 
 LIMITS = (0.05, 0.1, 0.2)
 """Seconds of stall up to which a reply counts for c50, c100 and c200."""
 
-MOST_RUNGS = 32
+MOST_RUNGS = 1 + degradation.MOST_RUNGS
 """Rungs of a ladder at most, with the one below it."""
 
 

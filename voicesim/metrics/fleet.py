@@ -30,8 +30,8 @@ COLUMNS = {
         "audible_stalls",
     ],
     "streams": [
-        "session", "outcome", "requested_s", "admitted_s", "started_s", "chunks", "audio_s",
-        "stall_largest_s", "stall_total_s", "rung", "filler",
+        "session", "utterance", "outcome", "requested_s", "admitted_s", "started_s", "chunks",
+        "audio_s", "stall_largest_s", "stall_total_s", "rung", "filler",
     ],
 }  # fmt: skip
 """What ``metrics.summary`` reads of the tables."""
@@ -163,10 +163,13 @@ MOST_ROWS = 2_000_000
 
 
 def keeps_rows(scenario: Scenario) -> bool:
-    """Whether a pool's or a fleet's run is small enough to have all its rows in memory.
+    """Whether a pool's or a fleet's run is small enough to have all its rows in memory; one that
+    shadows watch has them.
 
     Raises ProfileError, ModelError.
     """
+    if scenario.policies.shadow:
+        return True
     if scenario.fleet:
         loads = (scenario.tts, *scenario.beside.values())
         return sum(expected_utterances(w, scenario.horizon, 0.0) for w in loads) <= MOST_ROWS

@@ -52,6 +52,30 @@ METRICS: dict[str, Meaning] = {
         "at this rung of the ladder of `policies.degradation`; `as it is`: at none; only with a "
         "ladder",
     ),
+    "shadow.NAME.requests": Meaning(
+        "requests", "decided by a shadow policy of `policies.shadow` too; retries count again"
+    ),
+    "shadow.NAME.would_refuse": Meaning("requests", "let in or queued; it would have refused"),
+    "shadow.NAME.would_admit": Meaning("requests", "refused or queued; it would have let in"),
+    "shadow.NAME.would_queue": Meaning("requests", "not queued; it would have"),
+    "shadow.NAME.elsewhere": Meaning("requests", "let in by both, to different replicas"),
+    "shadow.NAME.refuse_well": Meaning(
+        "requests",
+        "of `would_refuse`: completed, started within `slo.start_within`, no stall over "
+        "`slo.no_stall_over`",
+    ),
+    "shadow.NAME.refuse_badly": Meaning("requests", "of `would_refuse`: the others"),
+    "shadow.NAME.turns": Meaning(
+        "turns", "of a dialogue, that callers came to, judged by an endpointing shadow too"
+    ),
+    "shadow.NAME.false_ends": Meaning("turns", "it would have taken a pause for the end"),
+    "shadow.NAME.false_ends_now": Meaning("turns", "the endpointing in charge does"),
+    "shadow.NAME.only_shadow": Meaning("turns", "only the shadow would have"),
+    "shadow.NAME.only_now": Meaning("turns", "only the endpointing in charge does"),
+    "shadow.NAME.delay_mean_s": Meaning("s", "silence it would wait for at a turn's end, mean"),
+    "shadow.NAME.delay_mean_now_s": Meaning("s", "the same of the endpointing in charge"),
+    "shadow.NAME.delay_p95_s": Meaning("s", "95 % of the turns wait at most this"),
+    "shadow.NAME.delay_p95_now_s": Meaning("s", "the same of the endpointing in charge"),
     "quality_cost.NAME": Meaning(
         "as given",
         "mean over all utterances asked for of what their rung costs: `mos`, `wer` and `words` of "

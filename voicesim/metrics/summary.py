@@ -15,6 +15,7 @@ from voicesim.metrics.histogram import Histogram
 from voicesim.metrics.observed import observed, waits
 from voicesim.metrics.paid import first_order, replica_seconds
 from voicesim.metrics.promql import Clock
+from voicesim.metrics.shadow import shadow_metrics
 from voicesim.simulation import Run
 
 Value = float | None
@@ -27,7 +28,9 @@ def run_metrics(run: Run, calls: pd.DataFrame, streams: pd.DataFrame) -> dict[st
     busy_share is a dictionary by stage.
     """
     counted = count(calls, streams, run.scenario.warmup)
-    return numbers(run, counted, alarms_fired(run, streams))
+    found = numbers(run, counted, alarms_fired(run, streams))
+    late = calls.loc[calls["arrival_s"] >= run.scenario.warmup, "session"]
+    return found | shadow_metrics(run, streams[streams["session"].isin(late)])
 
 
 def numbers(run: Run, counted: Counted, fired: dict[str, Value]) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def sessions(run: Run, stream_table: pd.DataFrame) -> pd.DataFrame:
     settled = np.bincount(s, minlength=n)
     finished = settled == np.diff(tape.first)
     outcome = WORSE[worst]
-    outcome[(worst <= 1) & ~finished] = at.PENDING
+    outcome[(worst <= rank[at.STOOD_IN]) & ~finished] = at.PENDING
     wait = (stream_table["started_s"] - stream_table["requested_s"]).to_numpy()
     stall = stream_table["stall_largest_s"].to_numpy()
     good = (

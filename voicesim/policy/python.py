@@ -110,10 +110,13 @@ class CapQueue:
 
 
 class Slack:
-    """Only if every live stream keeps its lead."""
+    """Only if every live stream keeps its lead (s; None: the run's own)."""
+
+    def __init__(self, lead: float | None = None):
+        self.lead = lead
 
     def admit(self, view: View, replica: int) -> int:
-        return ADMIT if view.has_slack(replica) else REFUSE
+        return ADMIT if view.has_slack(replica, self.lead) else REFUSE
 
 
 def decider(route: Any, admit: Any) -> Callable[[View], tuple[int, int]]:

@@ -128,7 +128,7 @@ def print_dialogues(summary: Summary, context: Mapping[str, Any], console: Conso
 
 def sayings(summary: Summary) -> list[tuple[str, str]]:
     """(variant, sentence): why not CLEAN, turn-taking, interruptions, caches, nearest knee, one
-    more caller, causes of stalls."""
+    more caller, causes of stalls, shadows."""
     return [
         (name, line)
         for name, m in summary.items()
@@ -140,6 +140,7 @@ def sayings(summary: Summary) -> list[tuple[str, str]]:
             knee(m),
             one_more(m),
             *words.causes(m),
+            *words.shadows(m),
         )
         if line
     ]

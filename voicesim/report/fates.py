@@ -18,7 +18,7 @@ FATES = {
     "broke: late or stalled": "#D55E00",
     "refused": "#E69F00",
     "hung up": "#56B4E9",
-    "failed or live": "#BBBBBB",
+    "failed, cut or live": "#BBBBBB",
 }
 """What can become of a call, from best to worst, and its colour (Okabe and Ito's palette)."""
 ROW, HEAD, FOOT, WIDTH, DPI = 0.5, 0.75, 0.9, 11.0, 150
@@ -40,7 +40,8 @@ def fates(metrics: Mapping[str, Any]) -> dict[str, float]:
 
     clean = words.mean(metrics, "clean_share") or 0.0
     at_a_rung = words.mean(metrics, "clean_degraded_share") or 0.0
-    rest = [share("stood_in"), share("refused"), share("abandoned"), share("failed", "live_at_end")]
+    gone = share("failed", "cut", "live_at_end")
+    rest = [share("stood_in"), share("refused"), share("abandoned"), gone]
     broke = max(1.0 - clean - sum(rest), 0.0)
     shares = [clean - at_a_rung, at_a_rung, rest[0], broke, *rest[1:]]
     return dict(zip(FATES, shares, strict=True))

@@ -112,7 +112,12 @@ def print_report(
         [
             (f"{name}:", line)
             for name, m in summary.items()
-            for line in (*words.signals(m, many), *words.causes(m), *words.degraded(m))
+            for line in (
+                *words.signals(m, many),
+                *words.causes(m),
+                *words.degraded(m),
+                *words.shadows(m),
+            )
         ],
     )
     if more := [*notes(summary), *one_run(context)]:

@@ -212,6 +212,31 @@ def degraded(metrics: Mapping[str, Any]) -> list[str]:
     return [text, *([f"quality cost per utterance, as given: {', '.join(lost)}"] if lost else [])]
 
 
+def shadows(metrics: Mapping[str, Any]) -> list[str]:
+    """What the shadow policies would have done otherwise; nothing without them."""
+    found = []
+    for name, m in metrics.get("shadow", {}).items():
+        if "turns" in m:
+            n = {what: mean(m, what) or 0.0 for what in m}
+            text = f"shadow {name}: of {count(n['turns'])} turns it would have taken a pause for "
+            text += f"the end in {count(n['false_ends'])}, the endpointing in charge does in "
+            text += (
+                f"{count(n['false_ends_now'])}; silence waited for {duration(n['delay_mean_s'])} "
+            )
+            text += f"(p95 {duration(n['delay_p95_s'])}) against {duration(n['delay_mean_now_s'])} "
+            found.append(text + f"(p95 {duration(n['delay_p95_now_s'])})")
+            continue
+        n = {what: mean(m, what) or 0.0 for what in m}
+        text = f"shadow {name}: of {count(n['requests'])} requests it would have refused "
+        text += f"{count(n['would_refuse'])} more ({count(n['refuse_well'])} went well, "
+        text += f"{count(n['refuse_badly'])} not), let in {count(n['would_admit'])} more, sent "
+        text += f"{count(n['elsewhere'])} elsewhere"
+        if n["would_queue"]:
+            text += f", queued {count(n['would_queue'])} more"
+        found.append(text)
+    return found
+
+
 def _fired(rule: str, at: float | None) -> str:
     """When an alarm on something else than the chunk gap went off, if ever."""
     what = "on waiting callers" if rule.startswith("waiting") else rule

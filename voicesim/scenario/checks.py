@@ -27,6 +27,7 @@ from .fleet_checks import fleet
 from .policies import AdmitAll, Custom
 from .rollout import rollout
 from .scaling import scaling
+from .shadow import shadow
 from .share_checks import coupled, shared
 from .units import constant
 from .workload import Refused, Retry, Workload
@@ -126,6 +127,7 @@ def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
     yield from degradation(s)
     yield from wrong_faults(s)
     yield from unused_routing(s)
+    yield from shadow(s)
     yield from alarms(s.alarms, s)
     player = s.listener.player
     need = max((x for x in (player.prebuffer, player.rebuffer) if x is not HOLE), default=0.0)

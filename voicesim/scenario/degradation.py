@@ -14,6 +14,7 @@ from .errors import Path, shown, unknown, wrong
 from .part import Part
 from .units import Duration, Fraction, Natural, PositiveDuration, UpTo100K, real
 
+MOST_RUNGS = 31
 SIGNALS = ("streams", "waiting", "chunk_gap_p99", "lag")
 
 Number = Annotated[
@@ -172,6 +173,8 @@ def degradation(s: Any) -> Iterator[tuple[Path, str]]:
         yield (*at, "window"), "never used: no rung looks at chunk_gap_p99"
     pools = s.cluster.pools if isinstance(s.cluster.pools, dict) else {}
     pools = {name: pool for name, pool in pools.items() if isinstance(pool, Pool)}
+    if len(given.ladder) > MOST_RUNGS:
+        yield (*at, "ladder"), f"has {len(given.ladder)} rungs; {MOST_RUNGS} at most"
     nobody = ""
     names = ["as it is", *(rung.name for rung in given.ladder)]
     for i, rung in enumerate(given.ladder):

@@ -11,6 +11,7 @@ from .degradation import Degradation
 from .errors import shown, wrong
 from .health import Health
 from .part import Part
+from .pipeline import AnyEndpointing
 from .rollout import AnyRollout
 from .scaling import Scaling
 from .units import Brief, Count, Duration, Fraction, Natural, PositiveBrief, Share
@@ -197,6 +198,20 @@ class Overflow(Part):
     )
 
 
+class Shadow(Part):
+    """A second policy: it decides about the same calls, and changes nothing."""
+
+    admission: AnyAdmission | None = Field(
+        default=None, description="Who may come in; default as the policy in charge."
+    )
+    routing: AnyRouting | None = Field(
+        default=None, description="To which replica; default as the policy in charge."
+    )
+    endpointing: AnyEndpointing | None = Field(
+        default=None, description="Of a dialogue: when a turn is over; default none."
+    )
+
+
 class Policies(Part):
     """What the operator decides."""
 
@@ -226,11 +241,17 @@ class Policies(Part):
         description="What callers get instead of a refusal when a pool fills up; default none.",
     )
 
+    shadow: dict[str, Shadow] = Field(
+        default_factory=dict,
+        description="Policies that decide beside those in charge and change nothing, by a name of "
+        "your own; default none.",
+    )
+
     @model_serializer(mode="wrap")
     def _only_used(self, handler: Any) -> dict[str, Any]:
         """What is never read is not written either."""
         data: dict[str, Any] = handler(self)
-        for name in ("overflow", "health", "scaling", "rollout", "degradation"):
-            if getattr(self, name) is None:
+        for name in ("overflow", "health", "scaling", "rollout", "degradation", "shadow"):
+            if not getattr(self, name):
                 data.pop(name, None)
         return data

@@ -18,7 +18,7 @@ from voicesim.scenario.dialogue import Dialogue, Talk
 from voicesim.scenario.pipeline import Pipeline
 from voicesim.session.tape import DialogueTape
 from voicesim.workload.arrivals import draw_arrivals
-from voicesim.workload.endpointing import Ends, ends_of_turns
+from voicesim.workload.endpointing import Decisions, Ends, ends_of_turns
 from voicesim.workload.lengths import quantile
 from voicesim.workload.rng import Purpose, generator, hash_key, run_seed, to_unit
 from voicesim.workload.talk import (
@@ -76,6 +76,26 @@ class _Draws:
         return out
 
 
+def ends_under(rule: Any, w: Dialogue, horizon: float, seed: int, replication: int) -> Decisions:
+    """What another endpointer would make of the same turns; ``horizon`` in seconds."""
+    draws = _Draws(w, seed, replication)
+    calls = len(draw_arrivals(w.arrivals, horizon, seed, replication))
+    tenant, first = _turns(draws, w, calls)
+    call = np.repeat(np.arange(calls), np.diff(first))
+    n, who = len(call), tenant[call]
+    speech = _law(draws, Purpose.SPEECH, n, who, lambda talk: talk.speech)
+    return ends_of_turns(rule, _pauses(draws, n, who, speech), first, np.arange(n) - first[call])
+
+
+def _turns(draws: _Draws, w: Dialogue, calls: int) -> tuple[np.ndarray, np.ndarray]:
+    """int64[S]: tenants of the calls; int64[S + 1]: where their turns begin."""
+    tenant = _pick([t.share for t in w.tenants], draws.uniform(Purpose.TENANT, calls))
+    u = draws.uniform(Purpose.TURNS, calls)
+    turns = draws.each(calls, tenant, lambda talk, rows: quantile(known(talk.turns), u[rows]))
+    count = np.maximum(1, np.rint(turns)).astype(np.int64)
+    return tenant, np.concatenate(([0], np.cumsum(count)))
+
+
 def draw_dialogue(
     w: Dialogue, pipeline: Pipeline, stages: Stages, horizon: float, seed: int, replication: int
 ) -> DialogueTape:
@@ -83,13 +103,9 @@ def draw_dialogue(
     draws = _Draws(w, seed, replication)
     arrival = draw_arrivals(w.arrivals, horizon, seed, replication)
     calls = len(arrival)
-    tenant = _pick([t.share for t in w.tenants], draws.uniform(Purpose.TENANT, calls))
+    tenant, first = _turns(draws, w, calls)
     voice = _pick(list(stages.voices), draws.uniform(Purpose.VOICE, calls))
-    u = draws.uniform(Purpose.TURNS, calls)
-    turns = draws.each(calls, tenant, lambda talk, rows: quantile(known(talk.turns), u[rows]))
-    count = np.maximum(1, np.rint(turns)).astype(np.int64)
-    first = np.concatenate(([0], np.cumsum(count)))
-    call = np.repeat(np.arange(calls), count)
+    call = np.repeat(np.arange(calls), np.diff(first))
     place = np.arange(len(call)) - first[call]
     who = tenant[call]
     n = len(call)

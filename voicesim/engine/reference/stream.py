@@ -73,8 +73,10 @@ class Stream:
     waits: Waits = field(default_factory=Waits)  # why it stalls
     lost_at: float | None = None  # when its replica failed for good
 
-    def begin_again(self) -> None:
-        """Its caller asks again: nothing of what was done for it remains."""
+    def begin_again(self, prompt: int, tokens: int) -> None:
+        """Its caller asks again, for all of it: nothing of what was done for it remains."""
+        self.prompt, self.tokens = prompt, tokens
+        self.home, self.rung, self.rung_row = None, None, 0
         self.engine, self.admitted, self.delay = None, -1.0, 0.0
         self.generated = self.computed = self.planned = self.once_computed = 0
         self.blocks = self.shared = self.kept = self.mark = self.due = self.ready = 0

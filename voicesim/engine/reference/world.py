@@ -314,7 +314,7 @@ class World:
             return REFUSE, g
         return ADMIT, g
 
-    def has_slack(self, stream: Stream, engine: Engine) -> bool:
+    def has_slack(self, stream: Stream, engine: Engine, lead: float | None = None) -> bool:
         """Does every playing stream keep its lead under the batch to come?  That batch holds the
         decoding streams, those whose prompts are still to be computed, and the one that asks.
         Its step must not be longer than the audio of a token, or all would fall behind."""
@@ -346,7 +346,7 @@ class World:
                 continue
             missing = s.due - s.generated if s.ready == s.sent else 0
             slack = admission.slack_of(s.play_end, self.env.now, missing, step, lag)
-            if slack < self.spec.lead:
+            if slack < (self.spec.lead if lead is None else lead):
                 return False
         return True
 
@@ -818,9 +818,8 @@ class World:
         if stream.sent:
             self.counters["cut"] += 1
         elif self.asks_again(stream):
-            stream.begin_again()
-            stream.tokens = int(self.tape.tokens[stream.utterance])
-            stream.prompt = int(self.tape.prompt[stream.utterance])
+            u, tape = stream.utterance, self.tape
+            stream.begin_again(int(tape.prompt[u]), int(tape.tokens[u]))
             self.count_live(engine, -1)
             self.move_up(engine)
             return
@@ -924,9 +923,9 @@ class ReferenceView:
         audio = s.tokens * self._world.spec.token_audio
         return Request(self.now, s.session, s.utterance, s.prompt, audio, s.attempts)
 
-    def has_slack(self, replica: int) -> bool:
+    def has_slack(self, replica: int, lead: float | None = None) -> bool:
         assert self._world.asking is not None
-        return self._world.has_slack(self._world.asking, self._world.engines[replica])
+        return self._world.has_slack(self._world.asking, self._world.engines[replica], lead)
 
     def uniform(self, draw: int) -> float:
         s = self._world.asking

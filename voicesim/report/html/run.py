@@ -94,6 +94,8 @@ def _numbers(
     body.append(items(said))
     if less := [(name, line) for name, m in summary.items() for line in words.degraded(m)]:
         body += [tag("h3", "Degraded instead of refused"), items(less)]
+    if beside := [(name, line) for name, m in summary.items() for line in words.shadows(m)]:
+        body += [tag("h3", "What shadow policies would have done"), items(beside)]
     if more := [*notes(summary), *one_run(context)]:
         body.append(items(more))
     return Section("numbers", "The numbers", body)
