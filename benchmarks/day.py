@@ -89,9 +89,11 @@ def profile() -> dict:
     }  # fmt: skip
 
 
-def measured(folder: Path, hours: float, rate: float, rows: bool) -> dict[str, float]:
+def measured(
+    folder: Path, hours: float, rate: float, rows: bool, scenario: str = SCENARIO
+) -> dict[str, float]:
     """One run of the command: its wall and CPU seconds, peak memory, and what it simulated."""
-    text = SCENARIO.format(
+    text = scenario.format(
         hours=hours, warmup=min(300.0, 0.1 * hours * HOUR), rate=rate, audio=AUDIO_S, turns=TURNS
     )
     file = folder / "day.yaml"

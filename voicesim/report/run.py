@@ -156,8 +156,8 @@ def _refuse_rows(study: ScenarioFile, how: How) -> None:
         raise ExperimentError("--no-rows: --chunks asks for rows; give one of the two")
     if study.variants[study.baseline].dialogue is not None:
         raise ExperimentError("--no-rows: a run of dialogues keeps its rows; only kind tts can not")
-    if any(scenario.fleet for scenario in study.variants.values()):
-        raise ExperimentError("--no-rows: pools that serve the same callers keep their rows")
+    if any(scenario.policies.shadow for scenario in study.variants.values()):
+        raise ExperimentError("--no-rows: policies.shadow compares decisions row by row")
 
 
 def _refuse_marginal(study: ScenarioFile, how: How) -> None:
