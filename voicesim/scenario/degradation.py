@@ -111,7 +111,7 @@ class RungOfLadder(Part):
         "none: served.",
     )
     filler: PositiveDuration | None = Field(
-        default=None, description="Length of the filler (s); needed with it."
+        default=None, description="Length of the filler (s), needed with it; default none."
     )
     hold: Duration | None = Field(
         default=None, description="Calm time before the pool leaves it (s); default the ladder's."
@@ -124,7 +124,7 @@ class FirstAudio(Part):
 
     within: PositiveDuration = Field(description="Silence after which it begins (s).")
     then: Literal["filler"] = Field(
-        default="filler", description="A filler sounds, and patience counts from its end."
+        default="filler", description="A filler sounds, and patience counts from its end; default filler."
     )
     filler: PositiveDuration = Field(default=1.0, description="Its length (s); default 1s.")
 
