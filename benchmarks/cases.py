@@ -18,8 +18,8 @@ CASES = HOME / "tests" / "cases"
 PAGE = HOME / "docs" / "concepts" / "field-cases.md"
 HEAD = (
     "# Field cases\n\n"
-    "What others saw in production or in a benchmark, and what this model makes of it. Each case is "
-    "a test on the model as it ships; no code knows a case. The page is made of those tests "
+    "What others saw in production or in a benchmark, and what this model makes of it. Each case "
+    "is a test on the model as it ships; no code knows a case. The page is made of those tests "
     "(`python benchmarks/pages.py`); `pytest tests/cases -k NAME` plays one.\n"
 )
 NUMBERED = "## Cases with a number"
