@@ -10,10 +10,12 @@ import os
 import sys
 import tempfile
 import types
+from contextlib import suppress
 from pathlib import Path
 
 import numba
 from numba.core import types as nb
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -67,9 +69,28 @@ def is_compiled() -> bool:
     return CACHE_FOLDER is not None and any(CACHE_FOLDER.rglob("loop.run-*.nbi"))
 
 
+class _Cache(FunctionCache):
+    """numba's cache of a function: a damaged file is compiled anew, a full disk keeps nothing."""
+
+    def load_overload(self, sig, target_context):
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # what reading a damaged file comes to is numba's affair
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig, data):
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+
 def compiled(function):
     """njit with IEEE order kept (no fastmath) and, where a folder can be written, a cache."""
-    return numba.njit(cache=CACHE_FOLDER is not None, error_model="numpy")(function)
+    dispatcher = numba.njit(error_model="numpy")(function)
+    if CACHE_FOLDER is not None:
+        dispatcher._cache = _Cache(function)  # type: ignore[attr-defined]
+    return dispatcher
 
 
 def adopt(function, **calls):
