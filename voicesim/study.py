@@ -510,6 +510,7 @@ def assumptions(scenario: Any) -> list[str]:
         "a caller's patience covers the silence before the first sound, not later stalls",
         "one-way network jitter is gamma distributed of shape 2; packets keep their order",
     ]
+    found += fault_assumptions(scenario)
     if scenario.fleet:
         found += fleet_assumptions(scenario)
     elif len(pools) > 1:
@@ -518,6 +519,24 @@ def assumptions(scenario: Any) -> list[str]:
         found.append(
             "decoder and codec on one GPU stretch each other by the profile's fixed factors"
         )
+    return found
+
+
+def fault_assumptions(scenario: Any) -> list[str]:
+    """What the model takes for granted about failures."""
+    if not scenario.faults:
+        return []
+    found = [
+        "what a failed replica has sent still arrives; all else that it held is lost at once, and "
+        "it comes back with an empty KV cache",
+        "nobody asks again for an utterance of which a chunk has left the server: it has failed",
+    ]
+    if scenario.tts.lost is None:
+        found.append("callers whose utterance failed hang up (workload.lost)")
+    health = scenario.policies.health
+    gone = any(fault.kind in ("crash", "gpu_loss") for fault in scenario.faults)
+    if gone and (health is None or health.liveness is None):
+        found.append("the router knows at once that a replica is gone")
     return found
 
 

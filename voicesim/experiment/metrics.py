@@ -68,6 +68,7 @@ METRICS: dict[str, Metric] = {
     "quality_cost.wer": _share("word error rate added", -1),
     "quality_cost.words": Metric("words left unsaid", -1, 0.1, words.amount),
     "failed": _count("calls failed", -1),
+    "available_share": _share("available calls", 1),
     "completed": _count("calls completed", 1),
     "live_at_end": _count("calls live at the end", 0),
     "not_measured": _count("calls without a measurable stall", 0),

@@ -26,7 +26,11 @@ METRICS: dict[str, Meaning] = {
     "completed": Meaning("calls", "every utterance played to its end"),
     "refused": Meaning("calls", "an utterance was refused for good"),
     "abandoned": Meaning("calls", "the caller hung up in silence"),
-    "failed": Meaning("calls", "an utterance needs more KV cache than an engine has"),
+    "failed": Meaning(
+        "calls",
+        "an utterance needs more KV cache than an engine has, or was lost with its replica "
+        "(`faults`) and not asked for again",
+    ),
     "cut": Meaning(
         "calls", "ended under way, because its replica went (`policies.scaling`, rollout)"
     ),
@@ -36,6 +40,10 @@ METRICS: dict[str, Meaning] = {
         "serves nobody; never clean",
     ),
     "live_at_end": Meaning("calls", "not settled when the run ended"),
+    "available_share": Meaning(
+        "share of offered",
+        "calls that were neither refused nor abandoned in silence, nor failed, nor cut",
+    ),
     "clean_share": Meaning(
         "share of offered",
         "CLEAN: every utterance started within `slo.start_within`, no stall over "

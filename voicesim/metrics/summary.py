@@ -51,6 +51,9 @@ def numbers(run: Run, counted: Counted, fired: dict[str, Value]) -> dict[str, An
             for name in ("refused", "abandoned", "failed", "cut", "completed", "stood_in")
         },
         "live_at_end": float(live),
+        "available_share": of(
+            offered - sum(map(counted.outcome, ("refused", "abandoned", "failed", "cut"))), offered
+        ),
         "clean_share": of(counted.clean, offered),
         "degraded_share": of(counted.degraded, counted.calls),
         "clean_degraded_share": of(counted.clean_degraded, counted.calls),

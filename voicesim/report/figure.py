@@ -272,10 +272,11 @@ def _title(axis: Axes, name: str, metrics: Mapping[str, Any], columns: int, best
 
 
 def _lost(metrics: Mapping[str, Any]) -> str:
-    """10.6% refused, 0.8% abandoned"""
+    """10.6% refused, 0.8% abandoned; failed calls where there are any"""
     offered = words.mean(metrics, "offered")
     found = []
-    for what in ("refused", "abandoned"):
+    fails = ("failed",) if words.mean(metrics, "failed") else ()
+    for what in ("refused", "abandoned", *fails):
         lost = words.mean(metrics, what)
         share = words.percent(lost / offered) if offered and lost is not None else None
         found.append(f"{share or words.NOT_MEASURED} {what}")
