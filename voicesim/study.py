@@ -510,6 +510,11 @@ def assumptions(scenario: Any) -> list[str]:
         "a caller's patience covers the silence before the first sound, not later stalls",
         "one-way network jitter is gamma distributed of shape 2; packets keep their order",
     ]
+    if scenario.policies.scaling is not None:
+        found.append(
+            "a replica that is ordered always comes, and starts as empty as the first; the engine's "
+            "thread keeps one core of its host busy while steps run"
+        )
     if scenario.fleet:
         found += fleet_assumptions(scenario)
     elif len(pools) > 1:
