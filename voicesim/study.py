@@ -512,8 +512,8 @@ def assumptions(scenario: Any) -> list[str]:
     ]
     if scenario.policies.scaling is not None:
         found.append(
-            "a replica that is ordered always comes, and starts as empty as the first; the engine's "
-            "thread keeps one core of its host busy while steps run"
+            "a replica that is ordered always comes, and starts empty; the engine's thread keeps "
+            "one core of its host busy while steps run"
         )
     if scenario.fleet:
         found += fleet_assumptions(scenario)
