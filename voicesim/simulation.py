@@ -119,7 +119,7 @@ def simulate(
         beside = shadowed.tables(tape.first) if shadowed else {}
         return Run(scenario, profiles[0], spec, tape, record, gauges, log, profiles, beside)
 
-    if leave is not None and engine == "kernel":
+    if leave is not None and engine == "kernel" and not guarded(scenario):
         pieces = pieces_of(scenario, spec, replication)
         taken = leave  # it is not None
 
@@ -148,6 +148,11 @@ def simulate(
         return run
     leave(run)
     return without_rows(run)
+
+
+def guarded(scenario: Scenario) -> bool:
+    """Does a guard read calls that are over?  Then their rows stay until the end."""
+    return getattr(scenario.policies.rollout, "guard", None) is not None
 
 
 def _play(pool: Any, processes: Sequence[Callable[[Any, Any], Any]]) -> None:

@@ -511,6 +511,11 @@ def assumptions(scenario: Any) -> list[str]:
         "one-way network jitter is gamma distributed of shape 2; packets keep their order",
     ]
     found += fault_assumptions(scenario)
+    if scenario.policies.scaling is not None:
+        found.append(
+            "a replica that is ordered always comes, and starts empty; the engine's thread keeps "
+            "one core of its host busy while steps run"
+        )
     if scenario.fleet:
         found += fleet_assumptions(scenario)
     elif len(pools) > 1:

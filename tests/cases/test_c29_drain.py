@@ -1,8 +1,13 @@
-"""C29: a grace shorter than the tail of the calls ends calls, and a deploy needs cards.
+"""C29: draining long calls at a deploy.
 
-Who is on a replica when it is told to go has a remaining time of the residual-life law, not of the
-law of call lengths: long calls are met more often (https://github.com/livekit/agents/issues/4268,
-https://livekit.io/field-guides/guide/deployment-reliability-cloud).
+A worker's drain of 30 minutes and a platform's of an hour; the first call that ended took the
+others with it (https://github.com/livekit/agents/issues/4268,
+https://github.com/livekit/agents/pull/6286); a host that allows five minutes cut meetings that
+lasted longer (https://github.com/fastrepl/anarlog/pull/7116).
+
+Must show: calls cut are those live times the probability that their remaining time (residual life,
+not call length) is longer than the grace; old and new replicas beside each other cost cards, and
+without a surge the batch is missing for as long as the grace (tests/cluster/test_rollout.py).
 """
 
 import numpy as np

@@ -1,6 +1,14 @@
-"""C30: a peak on a fleet that has to grow: the signal decides whether it does, the cold start how
-late (https://www.livekit-academy.com/courses/deploy-monitor-scale/auto-scaling,
-https://github.com/inference-sim/inference-sim/issues/994).
+"""C30: autoscaling on the wrong signal, with a real start-up delay, into a peak.
+
+Agents are full at 5 to 15 % of their CPU, so that CPU never scales; the advice is sessions per
+worker (https://www.livekit-academy.com/courses/deploy-monitor-scale/auto-scaling).  A start takes
+45 s for the node, 20 s for the image, 20 s for the weights, and a first request 105 s for its
+graphs (https://github.com/tensorfuse/tensorfuse-examples/issues/1,
+https://github.com/0xShug0/audio.cpp/issues/101); simulators left that out
+(https://github.com/inference-sim/inference-sim/issues/994).
+
+Must show: cpu and kv never order a replica; waiting orders after the first stall, sessions and the
+chunk gap before it; stall minutes rise with the cold start; a start in no time must be said.
 
 scenarios/autoscaling.yaml, cut to the rise and a few minutes at the top, over three seeds.
 """

@@ -7,7 +7,7 @@ import pytest
 
 from tests import small
 from tests.engine.worlds import differences
-from voicesim.metrics.paid import counts
+from voicesim.metrics.paid import counts, rolled_back
 from voicesim.policy.guard import fewer, level, longer
 from voicesim.scenario import ScenarioErrors, load
 from voicesim.simulation import simulate
@@ -121,6 +121,7 @@ def test_a_worse_version_is_taken_back(tmp_path, watch):
     run = simulate(canary(tmp_path, slow, f"policies.rollout.guard.watch=[{watch}]"))
     ((back, _),) = said(run, f"rolled back: {watch}")
     assert back < 115.0  # before all callers had it
+    assert rolled_back(run) == back
     arrival, pools = versions(run)
     assert not any(1 in of for t, of in zip(arrival, pools, strict=True) if t > back)
     assert counts(run, np.array([back + 12.0]))[1].tolist() == [2]

@@ -199,6 +199,11 @@ def test_what_makes_no_sense_is_refused(tmp_path, change, said):
     assert said in str(found.value)
 
 
+def test_calls_stay_where_the_router_decides_and_nowhere_else(tmp_path):
+    with pytest.raises(ScenarioErrors, match="calls cannot stay"):
+        scaled(tmp_path, "policies.admission={policy: a.b:C}")
+
+
 def test_sessions_need_calls_that_stay(tmp_path):
     with pytest.raises(ScenarioErrors, match=r"needs policies\.routing\.pinned: true"):
         scaled(tmp_path, "policies.routing={kind: round_robin}")

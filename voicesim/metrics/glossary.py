@@ -103,6 +103,9 @@ METRICS: dict[str, Meaning] = {
     "replica_hours": Meaning(
         "h", "replicas paid for, from order to end, up to the horizon (`policies.scaling`)"
     ),
+    "rolled_back_s": Meaning(
+        "s", "when the guard of `policies.rollout` gave all callers back to the old version"
+    ),
     "first_order_s": Meaning("s", "when the autoscaler first ordered a replica"),
     "pace_p99": Meaning(
         "ratio",

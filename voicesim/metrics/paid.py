@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from voicesim.cluster import replicas as of
+from voicesim.cluster.rollout import BACK
 from voicesim.simulation import Run
 
 FOREVER = float("inf")
@@ -72,6 +73,12 @@ def counts(run: Run, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _at(t: np.ndarray, start: Sequence[float], end: Sequence[float]) -> np.ndarray:
     begun = np.searchsorted(np.sort(start), t, side="right")
     return begun - np.searchsorted(np.sort(end), t, side="right")
+
+
+def rolled_back(run: Run) -> float | None:
+    """When a guard gave all callers back to the old version (s); None: it did not."""
+    rows = run.log.rows
+    return next((t for t, what, *_ in rows if what.startswith(BACK)), None)
 
 
 def first_order(run: Run) -> float | None:

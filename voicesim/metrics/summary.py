@@ -13,7 +13,7 @@ from voicesim.metrics.alarms import watch
 from voicesim.metrics.counted import Counted, count
 from voicesim.metrics.histogram import Histogram
 from voicesim.metrics.observed import observed, waits
-from voicesim.metrics.paid import first_order, replica_seconds
+from voicesim.metrics.paid import first_order, replica_seconds, rolled_back
 from voicesim.metrics.promql import Clock
 from voicesim.metrics.shadow import shadow_metrics
 from voicesim.simulation import Run
@@ -74,6 +74,7 @@ def numbers(run: Run, counted: Counted, fired: dict[str, Value]) -> dict[str, An
         **rungs(run.scenario.policies.degradation, counted.rungs),
         "replica_hours": sum(replica_seconds(run, 0.0, run.scenario.horizon).values()) / 3600.0,
         "first_order_s": first_order(run),
+        "rolled_back_s": rolled_back(run),
         "gpu_cost": cost,
         "cost_per_1000_clean_calls": (
             None if cost is None or not counted.clean else 1000.0 * cost / counted.clean

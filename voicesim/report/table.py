@@ -174,10 +174,16 @@ def notes(summary: Summary) -> list[tuple[str, str]]:
     ]:
         if any(words.mean(m, name) for m in summary.values()):
             found.append((title, _each(summary, name, words.count)))
+    if any(words.mean(m, "rolled_back_s") is not None for m in summary.values()):
+        found.append(("taken back by the guard:", _each(summary, "rolled_back_s", _minute)))
     if any(words.mean(m, "gpu_cost") is not None for m in summary.values()):
         title = "GPU cost per 1,000 CLEAN calls:"
         found.append((title, _each(summary, "cost_per_1000_clean_calls", words.amount)))
     return found
+
+
+def _minute(t: float) -> str:
+    return f"at {words.amount(t / 60.0)} min"
 
 
 def one_run(context: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -124,7 +124,8 @@ class FirstAudio(Part):
 
     within: PositiveDuration = Field(description="Silence after which it begins (s).")
     then: Literal["filler"] = Field(
-        default="filler", description="A filler sounds, and patience counts from its end; default filler."
+        default="filler",
+        description="A filler sounds, and patience counts from its end; default filler.",
     )
     filler: PositiveDuration = Field(default=1.0, description="Its length (s); default 1s.")
 

@@ -148,8 +148,20 @@ class Scaling(Part):
     )
 
 
+def pinned(s: Any) -> Iterator[tuple[Path, str]]:
+    """Where calls that stay with a replica mean nothing."""
+    if getattr(s.policies.routing, "pinned", False) is not True:
+        return
+    at: Path = ("policies", "routing")
+    if not hasattr(s.workload, "utterance"):
+        yield at, "a dialogue routes within each stage by round_robin, least_streams, power_of_two"
+    elif s.policies.admission.kind == "custom":
+        yield at, "an admission policy of your own chooses among all replicas; calls cannot stay"
+
+
 def scaling(s: Any) -> Iterator[tuple[Path, str]]:
     """(path, sentence) for everything wrong between policies.scaling and the rest."""
+    yield from pinned(s)
     found = s.policies.scaling
     if not isinstance(found, Scaling):
         return
