@@ -133,5 +133,5 @@ def test_ladders_and_faults_together_are_equal_to_the_last_bit(seed):
         seed, may_close=False, **callers(seed)
     )
     spec = with_ladders(spec, seed)
-    kernel, reference = both(spec, tape, [climbing(spec, seed), operator(seed, spec.replicas)])
+    kernel, reference = both(spec, tape, [climbing(spec, seed), operator(seed, spec)])
     assert differences(kernel, reference) == []

@@ -174,8 +174,8 @@ def degradation(s: Any) -> Iterator[tuple[Path, str]]:
         yield (*at, "window"), "never used: no rung looks at chunk_gap_p99"
     pools = s.cluster.pools if isinstance(s.cluster.pools, dict) else {}
     pools = {name: pool for name, pool in pools.items() if isinstance(pool, Pool)}
-    if len(given.ladder) > MOST_RUNGS:
-        yield (*at, "ladder"), f"has {len(given.ladder)} rungs; {MOST_RUNGS} at most"
+    if (rungs := len(list(given.ladder))) > MOST_RUNGS:
+        yield (*at, "ladder"), f"has {rungs} rungs; {MOST_RUNGS} at most"
     nobody = ""
     names = ["as it is", *(rung.name for rung in given.ladder)]
     for i, rung in enumerate(given.ladder):
