@@ -1,6 +1,7 @@
 """A run counted piece by piece has the numbers of the run with all its rows."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from tests import small
 from tests.test_fleet import FLEET
 from voicesim.cli import app
+from voicesim.engine.little import LittleError, stays
 from voicesim.experiment.work import jobs_of, play
 from voicesim.metrics import fleet
 from voicesim.metrics.histogram import ERROR, LOWEST, Histogram
@@ -100,6 +102,20 @@ def test_it_is_taken_in_many_pieces(tmp_path, in_small_pieces):
     fleet.tally_of(play, lambda part: sizes.append(len(part.streams)))
     assert len(sizes) > 20
     assert max(sizes) < 0.3 * sum(sizes)
+
+
+def test_it_is_held_to_littles_law_too(tmp_path, in_small_pieces, monkeypatch):
+    """Rows that leave are added up: with other stays than the engines had, the run is refused."""
+    scenario = load(small.write(tmp_path), sets=["alarms=[]"]).variants["cap"]
+    fleet.tally_of(partial(simulate, scenario))
+
+    def shorter(spec, run):
+        found = stays(spec, run)
+        return replace(found, high=0.9 * found.high)
+
+    monkeypatch.setattr("voicesim.simulation.stays", shorter)
+    with pytest.raises(LittleError, match="does not hold on replica"):
+        fleet.tally_of(partial(simulate, scenario))
 
 
 def test_rows_that_are_asked_for_are_written_piece_by_piece(tmp_path, in_small_pieces, monkeypatch):
