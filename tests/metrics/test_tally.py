@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -184,6 +185,19 @@ def test_the_command(tmp_path):
     listed = RUNNER.invoke(app, ["runs", str(tmp_path)])
     assert "out" in listed.output
     assert listed.exit_code == 0
+
+
+def test_a_run_whose_rows_are_looked_at_keeps_them(tmp_path, monkeypatch):
+    path = small.write(tmp_path)
+    monkeypatch.setattr(fleet, "MOST_ROWS", 0)
+    shadow = "policies.shadow={other: {admission: {kind: admit_all}}}"
+    assert fleet.keeps_rows(load(path, sets=[shadow]).variants["cap"])
+    assert not fleet.keeps_rows(load(path).variants["cap"])
+    guarded = SimpleNamespace(shadow={}, rollout=SimpleNamespace(guard=object()))
+    assert fleet.needs_rows(SimpleNamespace(policies=guarded))
+    found = RUNNER.invoke(app, ["run", str(path), "--no-rows", "--set", shadow])
+    assert found.exit_code == 2
+    assert "shadow policies and a rollout's guard look at the rows" in found.output
 
 
 def test_what_cannot_be_left_out(tmp_path):
