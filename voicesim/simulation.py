@@ -20,7 +20,7 @@ from voicesim.engine import layout as at
 from voicesim.engine.cost import OVERLAP
 from voicesim.engine.gauges import Gauges
 from voicesim.engine.kinds import ENGINES
-from voicesim.engine.little import check_little
+from voicesim.engine.little import Stays, check_little, stays
 from voicesim.engine.profile import Profile, ProfileError, load_profile
 from voicesim.engine.record import RunRecord
 from voicesim.engine.spec import CODEC_QUEUES, INF, CodecSpec, PoolSpec
@@ -122,11 +122,14 @@ def simulate(
     if leave is not None and engine == "kernel" and not guarded(scenario):
         pieces = pieces_of(scenario, spec, replication)
         taken = leave  # it is not None
+        seen: list[Stays] = []
 
         def over(tape: Tape, record: RunRecord) -> None:
+            seen[:] = [sum(seen, stays(spec, record))]
             taken(run_of(tape, record, None))
 
         record, tape = _in_window(spec, pieces, over, decide, processes)
+        check_little(spec, record, not processes, seen[0] if seen else None)
         return run_of(tape, record)
     tape = tape_of(scenario, spec, replication)
     if engine == "reference":

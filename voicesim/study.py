@@ -275,8 +275,7 @@ def job(
     if scenario.fleet:
         return _fleet_job(scenario, variant, replication, folder, chunks, engine, processes, rows)
     closely = folder is not None and replication == 0
-    watched = bool(scenario.policies.shadow)  # its rows are looked at afterwards
-    small = (rows is not False or watched) and fleet.keeps_rows(scenario)
+    small = (rows is not False or fleet.needs_rows(scenario)) and fleet.keeps_rows(scenario)
     kept = chunks or (small and closely and keeps_chunks(scenario))
     play = partial(
         simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely,
@@ -357,7 +356,7 @@ def _fleet_job(
 ) -> Piece:  # fmt: skip
     """``job`` of a scenario whose pools serve the same callers: all are one run."""
     closely = folder is not None and replication == 0
-    small = rows is not False and fleet.keeps_rows(scenario)
+    small = (rows is not False or fleet.needs_rows(scenario)) and fleet.keeps_rows(scenario)
     kept = chunks or (small and closely and keeps_chunks(scenario))
     play = partial(
         simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely,

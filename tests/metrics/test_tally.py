@@ -1,7 +1,9 @@
 """A run counted piece by piece has the numbers of the run with all its rows."""
 
 import json
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ from typer.testing import CliRunner
 from tests import small
 from tests.test_fleet import FLEET
 from voicesim.cli import app
+from voicesim.engine.little import LittleError, stays
 from voicesim.experiment.work import jobs_of, play
 from voicesim.metrics import fleet
 from voicesim.metrics.histogram import ERROR, LOWEST, Histogram
@@ -102,6 +105,20 @@ def test_it_is_taken_in_many_pieces(tmp_path, in_small_pieces):
     assert max(sizes) < 0.3 * sum(sizes)
 
 
+def test_it_is_held_to_littles_law_too(tmp_path, in_small_pieces, monkeypatch):
+    """Rows that leave are added up: with other stays than the engines had, the run is refused."""
+    scenario = load(small.write(tmp_path), sets=["alarms=[]"]).variants["cap"]
+    fleet.tally_of(partial(simulate, scenario))
+
+    def shorter(spec, run):
+        found = stays(spec, run)
+        return replace(found, high=0.9 * found.high)
+
+    monkeypatch.setattr("voicesim.simulation.stays", shorter)
+    with pytest.raises(LittleError, match="does not hold on replica"):
+        fleet.tally_of(partial(simulate, scenario))
+
+
 def test_rows_that_are_asked_for_are_written_piece_by_piece(tmp_path, in_small_pieces, monkeypatch):
     file = load(small.write(tmp_path), sets=["workload.arrivals.rate=30/s"])
     folders = {}
@@ -168,6 +185,19 @@ def test_the_command(tmp_path):
     listed = RUNNER.invoke(app, ["runs", str(tmp_path)])
     assert "out" in listed.output
     assert listed.exit_code == 0
+
+
+def test_a_run_whose_rows_are_looked_at_keeps_them(tmp_path, monkeypatch):
+    path = small.write(tmp_path)
+    monkeypatch.setattr(fleet, "MOST_ROWS", 0)
+    shadow = "policies.shadow={other: {admission: {kind: admit_all}}}"
+    assert fleet.keeps_rows(load(path, sets=[shadow]).variants["cap"])
+    assert not fleet.keeps_rows(load(path).variants["cap"])
+    guarded = SimpleNamespace(shadow={}, rollout=SimpleNamespace(guard=object()))
+    assert fleet.needs_rows(SimpleNamespace(policies=guarded))
+    found = RUNNER.invoke(app, ["run", str(path), "--no-rows", "--set", shadow])
+    assert found.exit_code == 2
+    assert "shadow policies and a rollout's guard look at the rows" in found.output
 
 
 def test_what_cannot_be_left_out(tmp_path):

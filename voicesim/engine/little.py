@@ -12,6 +12,8 @@ clock saw.  The three are kept apart from one another and must agree:
 Who is still there when the run stops has no row yet; then the area is only held from below.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from voicesim.engine import cost
@@ -26,12 +28,25 @@ class LittleError(RuntimeError):
     """A run that contradicts itself: a defect of the simulator, not of what it was asked."""
 
 
-def check_little(spec: PoolSpec, run: RunRecord, undisturbed: bool = True) -> None:
-    """Raise LittleError if a run's areas, rows and samples cannot be of one run.
+@dataclass(frozen=True)
+class Stays:
+    """Of rows of utterances.  low, high: float64[replicas], bounds of the stream seconds that they
+    were live; settled, pending: how many rows."""
 
-    undisturbed: nothing acted on the engines.  What a stay can be at most is known only of such a
-    run on cards of one pool's own; of others the clock and the engines are compared.
-    """
+    low: np.ndarray
+    high: np.ndarray
+    settled: int
+    pending: int
+
+    def __add__(self, other: "Stays") -> "Stays":
+        return Stays(
+            self.low + other.low, self.high + other.high, self.settled + other.settled,
+            self.pending + other.pending,
+        )  # fmt: skip
+
+
+def stays(spec: PoolSpec, run: RunRecord) -> Stays:
+    """Of the rows of a record: all of a run's, or a piece of them; pieces add up."""
     outcome, engine = run.utterance_i[:, at.R_OUTCOME], run.utterance_i[:, at.R_ENGINE]
     settled = (outcome != at.PENDING) & (engine >= 0)
     stay = run.utterance_f[settled, at.Z_DONE] - run.utterance_f[settled, at.Z_ADMIT] - spec.delay
@@ -40,23 +55,40 @@ def check_little(spec: PoolSpec, run: RunRecord, undisturbed: bool = True) -> No
     late = longest_hold(spec) if spec.overlap or not done.all() else 0.0
     most = np.where(done, stay, stay + spec.delay) + (late if spec.overlap else late * ~done)
     on = engine[settled]
-    low: np.ndarray = np.bincount(on, np.maximum(least, 0.0), spec.replicas)
-    high: np.ndarray = np.bincount(on, np.maximum(most, 0.0), spec.replicas)
+    return Stays(
+        np.bincount(on, np.maximum(least, 0.0), spec.replicas),
+        np.bincount(on, np.maximum(most, 0.0), spec.replicas),
+        len(stay),
+        int((outcome == at.PENDING).sum()),
+    )
+
+
+def check_little(
+    spec: PoolSpec, run: RunRecord, undisturbed: bool = True, rows: Stays | None = None
+) -> None:
+    """Raise LittleError if a run's areas, rows and samples cannot be of one run.
+
+    undisturbed: nothing acted on the engines.  What a stay can be at most is known only of such a
+    run on cards of one pool's own; of others the clock and the engines are compared.
+    rows: of a run whose record has none left, the sum of ``stays`` of what it had.
+    """
+    found = stays(spec, run) if rows is None else rows
+    low, high = found.low, found.high
     plain = undisturbed and spec.routes is None and spec.on_card is None
-    there = int((outcome == at.PENDING).sum()) if run.counters["live_calls"] or spec.stage else 0
+    there = found.pending if run.counters["live_calls"] or spec.stage else 0
     if there:
         high = np.full(spec.replicas, INF)
     if not plain:
         low, high = np.zeros(spec.replicas), np.full(spec.replicas, INF)
-    area, slack = run.live_area, ROUNDING * (run.now + 1.0) * (len(stay) + 1)
+    area, slack = run.live_area, ROUNDING * (run.now + 1.0) * (found.settled + 1)
     for g in np.flatnonzero((area < low - slack) | (area > high + slack)):
         raise LittleError(
             f"Little's law does not hold on replica {g}: its live streams add up to {area[g]:g} "
             f"stream seconds, the stays of its callers to {low[g]:g}..{high[g]:g}; please report it"
         )
     samples = float(run.series[:, at.B_LIVE].sum()) * spec.resolution
-    stays = len(stay) + there + run.counters.get("lost", 0)
-    if abs(samples - area.sum()) > spec.resolution * stays + slack:
+    seen = found.settled + there + run.counters.get("lost", 0)
+    if abs(samples - area.sum()) > spec.resolution * seen + slack:
         raise LittleError(
             f"Little's law does not hold: the clock saw {samples:g} stream seconds, the engines "
             f"{area.sum():g}; please report it"

@@ -162,13 +162,19 @@ MOST_ROWS = 2_000_000
 """Expected streams of a pool beyond which a run keeps no rows unless asked: about 1.5 GB."""
 
 
+def needs_rows(scenario: Scenario) -> bool:
+    """Whether all rows are looked at, by shadow policies or by the guard of a rollout."""
+    given = scenario.policies
+    return bool(given.shadow) or getattr(given.rollout, "guard", None) is not None
+
+
 def keeps_rows(scenario: Scenario) -> bool:
-    """Whether a pool's or a fleet's run is small enough to have all its rows in memory; one that
-    shadows watch has them.
+    """Whether a pool's or a fleet's run is small enough to have all its rows in memory, or needs
+    them however large it is.
 
     Raises ProfileError, ModelError.
     """
-    if scenario.policies.shadow:
+    if needs_rows(scenario):
         return True
     if scenario.fleet:
         loads = (scenario.tts, *scenario.beside.values())

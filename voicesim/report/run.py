@@ -12,6 +12,7 @@ from voicesim.engine.kernel.jit import is_compiled
 from voicesim.experiment.backends import refuse
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.tables import elsewhere
+from voicesim.metrics.fleet import needs_rows
 from voicesim.progress import Progress
 from voicesim.report.dialogue_figure import waterfall_figure
 from voicesim.report.dialogue_table import print_dialogues
@@ -156,8 +157,8 @@ def _refuse_rows(study: ScenarioFile, how: How) -> None:
         raise ExperimentError("--no-rows: --chunks asks for rows; give one of the two")
     if study.variants[study.baseline].dialogue is not None:
         raise ExperimentError("--no-rows: a run of dialogues keeps its rows; only kind tts can not")
-    if any(scenario.policies.shadow for scenario in study.variants.values()):
-        raise ExperimentError("--no-rows: policies.shadow compares decisions row by row")
+    if any(needs_rows(scenario) for scenario in study.variants.values()):
+        raise ExperimentError("--no-rows: shadow policies and a rollout's guard look at the rows")
 
 
 def _refuse_marginal(study: ScenarioFile, how: How) -> None:
