@@ -107,6 +107,11 @@ def test_the_numbers(watched):
         ("same: {admission: {kind: cap, streams: 16}}",
          "same: {endpointing: {kind: fixed, silence: 1s}}", "only a dialogue has an endpointing"),
         ("kind: round_robin", "kind: round_robbin", "round_robin"),
+        ("kind: round_robin", "kind: least_streams, age: 2s", "a shadow sees the replicas as"),
+        ("    policies.shadow:", "    policies.routing: {kind: least_streams, age: 2s}\n"
+         "    policies.shadow:", "cannot decide by readings that are out of date"),
+        ("    policies.shadow:", "    policies.routing: {kind: least_streams, pinned: true}\n"
+         "    policies.shadow:", "cannot decide about calls that are pinned"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(tmp_path, old, new, said):

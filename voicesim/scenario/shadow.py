@@ -32,9 +32,15 @@ def shadow(s: Any) -> Iterator[tuple[Path, str]]:
             yield (*where, "endpointing"), "never used: only a dialogue has an endpointing"
         if each.routing is not None and each.routing.kind == "least_calls":
             yield (*where, "routing"), "calls are not pinned for a shadow; give another kind"
+        for knob in ("pinned", "age"):
+            if getattr(each.routing, knob, 0):
+                text = "never used: a shadow sees the replicas as they are"
+                yield (*where, "routing", knob), text
     if calls:
         return
-    if len(s.cluster.pools) > 1:
-        yield at, "a shadow watches one pool; the scenario has several"
+    if len(s.cluster.pools) > 1 or s.cluster.regions:
+        yield at, "a shadow watches one pool without regions; the scenario has more"
     if getattr(s.policies.routing, "pinned", False):
         yield at, "cannot decide about calls that are pinned (policies.routing.pinned)"
+    if getattr(s.policies.routing, "age", 0) > 0:
+        yield at, "cannot decide by readings that are out of date (policies.routing.age)"
