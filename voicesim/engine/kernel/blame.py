@@ -74,19 +74,22 @@ def step_begins(F, I, g, decodes, context, prompts, kv, full):
     c = I[e + E_CLASS]
     cost = moved(F, I[e + E_COST])  # type: ignore
     alone = 0.0
-    bare = 0.0
+    bare = full
+    if prompts > 0:
+        bare = 0.0
     if decodes > 0:
         one = context / decodes
         alone = step_seconds(
             cost, gpu_seconds(cost, compute_at(F, I, c, 1), one, one), host_seconds(cost, 1.0, 0.0)
         )
-        bare = step_seconds(
-            cost,
-            gpu_seconds(cost, compute_at(F, I, c, decodes), context, context),
-            host_seconds(cost, float(decodes), float(I[e + E_CHUNKS])),
-        )
+        if prompts > 0:
+            bare = step_seconds(
+                cost,
+                gpu_seconds(cost, compute_at(F, I, c, decodes), context, context),
+                host_seconds(cost, float(decodes), float(I[e + E_CHUNKS])),
+            )
     F[q + ALONE] = alone
-    F[q + BARE] = bare if prompts > 0 else full
+    F[q + BARE] = bare
     F[q + FULL] = full
     F[q + PROMPTS] = prompts
     F[q + WIDTH] = I[e + E_RUNNING]
