@@ -5,6 +5,7 @@ import yaml
 
 from tests import small
 from voicesim.cluster.memory import GIB
+from voicesim.engine.card import TIME_SLICED
 from voicesim.kv import starts_said
 from voicesim.scenario import ScenarioErrors, load
 from voicesim.simulation import pool_spec, problems, profile_of
@@ -159,3 +160,44 @@ def test_slices_must_fit(tmp_path):
         with pytest.raises(ScenarioErrors) as errors:
             file(tmp_path, text)
         assert said in str(errors.value)
+
+
+def test_pools_that_meet_on_a_gpu_are_played_in_one_run(tmp_path):
+    """With a share of the callers each they would be played apart, and not meet."""
+    apart = TWO.replace("a: &pool\n", "a: &pool\n      share: 0.5\n")
+    with pytest.raises(ScenarioErrors) as errors:
+        file(tmp_path, text_of(apart))
+    assert "pools with a share of the callers are played apart; leave share out" in str(
+        errors.value
+    )
+    sliced = apart.replace("time_sliced", "mig").replace("a: {}, b", "a: {slices: 4}, b")
+    assert file(tmp_path, text_of(sliced.replace("b: {}", "b: {slices: 3}")))
+
+
+def numbers(tmp_path, mode: str, members: str, more: str = ""):
+    cluster = TWO.replace("mode: time_sliced", f"mode: {mode}{more}")
+    found = file(tmp_path, text_of(cluster.replace("{a: {}, b: {}}", members)))
+    (scenario,) = found.variants.values()
+    return [pool_spec(s, profile_of(s.cluster.pool)) for s in scenario.each_pool()]
+
+
+def test_what_the_engines_do_to_each_other_reaches_them(tmp_path):
+    a, b = numbers(
+        tmp_path, "time_sliced", "{a: {host: 0.4}, b: {}}",
+        "\n      switch: 0.1ms\n      quantum: 1ms\n      cores: 1",
+    )  # fmt: skip
+    assert (a.on_card.card, b.on_card.card, a.on_card.mode) == (0, 0, TIME_SLICED)
+    assert (a.on_card.host_share, a.on_card.gpu_share, b.on_card.gpu_share) == (0.4, 0.6, 1.0)
+    assert a.on_card.switching == pytest.approx(1.1) and a.on_card.host_stretch == 2.0
+    a, b = numbers(tmp_path, "mps", "{a: {sm: 0.3}, b: {sm: 0.5, bandwidth: 0.8}}")
+    assert (a.on_card.sm, a.on_card.bandwidth, b.on_card.bandwidth) == (0.3, 0.3, 0.8)
+
+
+def test_a_slice_is_slower_by_its_sevenths_and_eighths(tmp_path):
+    """4 slices: 4 of 8 eighths of the bandwidth, 4 of 7 sevenths of the SMs."""
+    a, b = numbers(tmp_path, "mig", "{a: {slices: 4, host: 0.4}, b: {slices: 3}}")
+    assert a.on_card.card != b.on_card.card  # nobody beside it
+    assert a.step.params[0] == pytest.approx(0.007 * 2)
+    assert a.step.compute_s[10] == pytest.approx(0.004 * 7 / 4)
+    assert b.step.compute_s[10] == pytest.approx(0.004 * 7 / 3)
+    assert (a.on_card.host_share, a.on_card.gpu_share) == (0.2, 0.6)
