@@ -1,4 +1,4 @@
-"""What the tests write down for docs/trust.md (benchmarks/trust.py), if they are asked to.
+"""What the tests write down for docs/concepts/trust.md (benchmarks/trust.py), if they are asked to.
 
 VOICESIM_TRUST: a file that takes a line of JSON per thing found.  VOICESIM_FUZZ: how many times as
 many cases each fuzz test and each property tries (``make fuzz``); once without it.

@@ -1,4 +1,4 @@
-"""Each property that holds is written down for docs/trust.md, if that is asked for."""
+"""Each property that holds is written down for docs/concepts/trust.md, if that is asked for."""
 
 import pytest
 

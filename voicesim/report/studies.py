@@ -72,9 +72,13 @@ def attempt(
     except OSError as problem:
         print(said(problem, folder), file=sys.stderr)
         return WRONG
-    except WorkerDied as problem:
+    except (WorkerDied, MemoryError) as problem:
         kept = f"finished runs are kept in {folder}/" if folder else "nothing was kept"
-        print(f"{problem}; {kept}", file=sys.stderr)
+        text = str(problem)
+        if isinstance(problem, MemoryError):
+            text = f"not enough memory ({text or 'an allocation failed'}): fewer calls, a shorter "
+            text += "horizon or fewer --workers take less"
+        print(f"{text}; {kept}", file=sys.stderr)
         return lost
     except KeyboardInterrupt:
         runs = progress.runs if progress else 0
