@@ -1,9 +1,13 @@
-"""C28: admission on readings that are out of date.
+"""C28: readings that are out of date let too many in, and send everybody to one worker.
 
 LiveKit's agent workers reported their load every 0.5 s: two jobs inside that window both passed a
 limit of one; the fix counts what was assigned since (https://github.com/livekit/agents/issues/4884,
 https://github.com/livekit/agents/pull/4911).  Earlier, routing went by reports every 10 s, and the
 choice was made at random so as not to herd (https://github.com/livekit/livekit/pull/2902).
+
+Must show: over-admission with probability 1 - exp(-lambda T), T the time between two readings, and
+never where what was sent since counts; least_streams on reports every 10 s sends a burst to one
+worker.
 """
 
 import numpy as np

@@ -1,8 +1,12 @@
-"""C33: a region that is lost, a node that is healthy to the probe and silent to its callers.
+"""C33: a region is lost, and a node is healthy to the probe and silent to its callers.
 
 https://status.livekit.io/incidents/pg8h9qtm88mw (a region isolated; clients moved within a minute)
 and https://status.livekit.io/incidents/2kzn387xggrw (a node accepted calls for two and a half hours
 and could not carry media).
+
+Must show: survivors of regions at 70 % need 140 %, or refuse; whoever was cut is back within 60 s;
+least_streams sends the silent node more than its share, a progress check bounds that to its
+interval, errors are seen by ejection.
 """
 
 import dataclasses
