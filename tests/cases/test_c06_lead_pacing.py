@@ -6,6 +6,9 @@ the queue was widened from 16 to 112 requests at the same time: 133 in flight, u
 underrun.  https://github.com/vllm-project/vllm-omni/pull/6599 picks the streams with the earliest
 deadline instead.
 
+Must show: at fixed admission EDF and pacing reduce stalls and make no more audio; in the wide queue
+stalls vanish while the first sound takes more than 10 s and no more calls are CLEAN.
+
 Here: the shipped H100 talker with 12 decode slots and a codec that takes a chunk at a time, callers
 for a third more speech than both can make, and 24 places besides the 16 or 112 of the queue.
 ``pacing`` pauses who is 4 s ahead and picks by deadline in the codec: by itself it leaves the queue

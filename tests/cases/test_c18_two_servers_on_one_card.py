@@ -5,6 +5,9 @@ once (https://github.com/vllm-project/vllm/issues/55827).  Two stages of a voice
 one takes some 15 GiB beyond its share (https://github.com/vllm-project/vllm-omni/pull/4934).  Two
 small models under the older accounting (https://github.com/vllm-project/vllm/issues/14376, changed
 by https://github.com/vllm-project/vllm/pull/18974).
+
+Must show: shares that add up to one are needed and are not enough; starts that meet shrink a KV
+cache or leave none; a layout that cannot start is refused with the GiB that it is short of.
 """
 
 import pytest

@@ -6,6 +6,9 @@ host leaves idle is used, until the SMs are full.  The first report of "+14 % la
 requests in flight with 480 (https://github.com/sgl-project/sglang-omni/issues/1228).  Replicas need
 cores of their own: unpinned, two made less than one
 (https://github.com/sgl-project/sglang-omni/pull/986).
+
+Must show: MPS gains much where the host is the bound and only there; time slicing may make less
+than one replica; too few cores take the gain away; latency is compared at equal total concurrency.
 """
 
 import csv

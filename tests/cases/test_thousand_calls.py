@@ -1,4 +1,11 @@
-"""scenarios/thousand_calls.yaml: few of a thousand calls need a card at any moment."""
+"""A thousand calls: few of them need a card at any moment.
+
+A speech recogniser, a language model and a synthesiser of one session take about 14 GB
+(https://github.com/kyutai-labs/unmute), so a bundle per session on 24 GB cards is a card per call.
+
+Must show: scenarios/thousand_calls.yaml keeps a thousand calls on some fifty times fewer cards, in
+pools that all sessions share, since only a part of the callers is being answered at once.
+"""
 
 from pathlib import Path
 
