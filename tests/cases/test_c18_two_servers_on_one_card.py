@@ -5,6 +5,9 @@ once (https://github.com/vllm-project/vllm/issues/55827).  Two stages of a voice
 one takes some 15 GiB beyond its share (https://github.com/vllm-project/vllm-omni/pull/4934).  Two
 small models under the older accounting (https://github.com/vllm-project/vllm/issues/14376, changed
 by https://github.com/vllm-project/vllm/pull/18974).
+
+Must show: shares that add up to one are not enough; started at once each pays for the other, and
+who does not start says how many GiB it lacked.
 """
 
 import pytest

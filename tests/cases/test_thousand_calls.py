@@ -1,4 +1,8 @@
-"""scenarios/thousand_calls.yaml: few of a thousand calls need a card at any moment."""
+"""scenarios/thousand_calls.yaml: few of a thousand calls need a card at any moment.
+
+Must show: at any moment about a quarter of the callers speak and a fifth are being answered; a few
+cards serve them and a few less do not.
+"""
 
 from pathlib import Path
 
