@@ -6,6 +6,9 @@ host leaves idle is used, until the SMs are full.  The first report of "+14 % la
 requests in flight with 480 (https://github.com/sgl-project/sglang-omni/issues/1228).  Replicas need
 cores of their own: unpinned, two made less than one
 (https://github.com/sgl-project/sglang-omni/pull/986).
+
+Must show: MPS gains much where the host is the limit and nothing where the card is; time slices gain
+little and can lose.
 """
 
 import csv
