@@ -7,8 +7,8 @@ requests in flight with 480 (https://github.com/sgl-project/sglang-omni/issues/1
 cores of their own: unpinned, two made less than one
 (https://github.com/sgl-project/sglang-omni/pull/986).
 
-Must show: MPS gains much where the host is the limit and nothing where the card is; time slices gain
-little and can lose.
+Must show: MPS gains much where the host is the limit and nothing where the card is; slices of time
+gain little and can lose.
 """
 
 import csv
