@@ -43,8 +43,8 @@ WORD = re.compile(rb"[A-Za-z0-9_.+-]+|\"[^\"\n]*\"")
 
 
 def mutant(content: bytes, rng: np.random.Generator) -> bytes:
-    """The content after one to four changes."""
-    for _ in range(int(rng.integers(1, 5))):
+    """The content after one to four changes, mostly one."""
+    for _ in range(min(int(rng.geometric(0.6)), 4)):
         content = CHANGES[int(rng.integers(len(CHANGES)))](content, rng)
     return content
 

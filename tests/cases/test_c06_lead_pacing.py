@@ -13,6 +13,10 @@ Here: the shipped H100 talker with 12 decode slots and a codec that takes a chun
 for a third more speech than both can make, and 24 places besides the 16 or 112 of the queue.
 ``pacing`` pauses who is 4 s ahead and picks by deadline in the codec: by itself it leaves the queue
 behind the decoder as it is.
+
+Must show: at the same admission an order by buffers stalls fewer listeners and makes no more audio;
+with a wide queue nothing stalls because nothing has started: first audio after many seconds, and no
+more served.
 """
 
 import numpy as np

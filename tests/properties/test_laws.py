@@ -250,9 +250,12 @@ def doubled(spec):
     step = dataclasses.replace(spec.step, params=params, compute_s=2 * spec.step.compute_s)
     codec = spec.codec
     if codec is not None:
-        codec = dataclasses.replace(codec, cost=2 * codec.cost, gather=2 * codec.gather)
+        codec = dataclasses.replace(
+            codec, cost=2 * codec.cost, gather=2 * codec.gather, lead=2 * codec.lead,
+            reserve=2 * codec.reserve,
+        )  # fmt: skip
     names = ("token_audio", "delay", "prebuffer", "rebuffer", "max_wait", "max_queue", "audible",
-             "horizon", "warmup", "end", "resolution", "deadline", "lead", "backoff",
+             "horizon", "warmup", "end", "resolution", "deadline", "lead", "pace", "backoff",
              "idle_timeout")  # fmt: skip
     trace = None if spec.trace is None else (2 * spec.trace[0], 2 * spec.trace[1])
     return dataclasses.replace(
