@@ -210,3 +210,21 @@ def test_without_rows_only_quantiles_come_from_a_histogram(tmp_path):
                     assert b[metric]["mean"] == pytest.approx(a[metric]["mean"], rel=2.5e-3)
                 else:
                     assert a[metric] == b[metric], metric
+
+
+def test_a_replica_that_is_not_ordered_stays_closed_when_its_fault_is_over(tmp_path):
+    """Scaling keeps one of two replicas; the other breaks and is mended: nobody goes there."""
+    scaling = """\
+  scaling:
+    pools: {tts: {min: 1}}
+    signal: {kind: cpu, target: 1}
+    cold_start: none
+faults:
+  - {kind: crash, replica: 1, at: 10s, for: 5s}
+"""
+    found = scenario(tmp_path, {"tts": (2, "")}, policies=WIDE + scaling)
+    whole = found.variants[found.baseline]
+    run = simulate(whole)
+    engine = run.record.utterance_i[:, at.R_ENGINE]
+    assert set(engine[engine >= 0]) == {0}
+    assert [row[1] for row in run.log.rows].count("restored") == 1

@@ -16,6 +16,7 @@ from scipy.stats import norm
 
 from tests.engine.worlds import step_cost, tape_of
 from voicesim.cluster.log import Log
+from voicesim.cluster.operations import Operations
 from voicesim.cluster.replicas import CUT, DRAINED, Replicas
 from voicesim.engine.pool import Pool, PoolEnvironment
 from voicesim.engine.spec import PoolSpec
@@ -64,7 +65,9 @@ def drained():
     log = Log()
 
     def deploy(env, pool):
-        replicas = Replicas(env, pool, log, "tts", range(5), 5, lambda n: 0.0, True)
+        replicas = Replicas(
+            env, pool, Operations(spec, ["tts"], log), "tts", range(5), 5, lambda n: 0.0, True
+        )
         yield env.timeout(DEPLOY)
         for g, grace in enumerate(GRACE):
             replicas.drain(g, grace)

@@ -32,8 +32,8 @@ def controllers(
         *router_reads(scenario.policies.routing),
         *faults(scenario, ops, replication),
         *health_checks(scenario.policies.health, ops),
-        *scalers(scenario, spec, log),
-        *rollouts(scenario, spec, log),
+        *scalers(scenario, spec, ops),
+        *rollouts(scenario, spec, ops),
     ]
     given = scenario.policies.degradation
     if given is not None and given.ladder:

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from voicesim.cluster.log import Log
+from voicesim.cluster.operations import Operations
 from voicesim.engine.layout import P_COLD_START
 from voicesim.workload.lengths import quantile
 from voicesim.workload.rng import hash_key_py, to_unit_py
 
 OFF, STARTING, OPEN, DRAINING = range(4)
+NOT_ORDERED = "not ordered"
+"""Why a replica is closed that is starting, draining or not there (cluster.operations)."""
 CHECK = 1.0
 """Seconds between two looks at whether a draining replica is empty."""
 ORDERED, READY, DRAINED, CUT, GONE = "ordered", "ready", "drains", "calls cut", "gone"
@@ -41,10 +43,10 @@ class Replicas:
     how long the n-th start takes."""
 
     def __init__(
-        self, env: Any, pool: Any, log: Log, name: str, numbers: Iterable[int], ready: int,
+        self, env: Any, pool: Any, ops: Operations, name: str, numbers: Iterable[int], ready: int,
         seconds: Callable[[int], float], pinned: bool,
     ):  # fmt: skip
-        self.env, self.pool, self.log, self.name = env, pool, log, name
+        self.env, self.pool, self.ops, self.name = env, pool, ops, name
         self.seconds, self.pinned, self.starts = seconds, pinned, 0
         self.state: dict[int, int] = {}
         for i, g in enumerate(numbers):
@@ -53,7 +55,7 @@ class Replicas:
                 self._note(ORDERED, g)
                 self._note(READY, g)
             else:
-                pool.set_open(g, False)
+                ops.take_out(pool, g, NOT_ORDERED)
 
     def of(self, *states: int) -> list[int]:
         """Replicas in one of these states."""
@@ -85,7 +87,7 @@ class Replicas:
         yield self.env.timeout(seconds)
         if self.state[g] == STARTING:
             self.state[g] = OPEN
-            self.pool.set_open(g, True)
+            self.ops.put_back(self.pool, g, NOT_ORDERED)
             self._note(READY, g, seconds)
 
     def withdraw(self, n: int, grace: float) -> None:
@@ -106,7 +108,7 @@ class Replicas:
     def _drain(self, g: int, grace: float) -> Iterator[Any]:
         if self.state[g] == OPEN:
             self.state[g] = DRAINING
-            self.pool.set_open(g, False)
+            self.ops.take_out(self.pool, g, NOT_ORDERED)
             self._note(DRAINED, g, self.load(g))
             until = self.env.now + grace
             while self.load(g) > 0 and self.env.now < until:
@@ -117,4 +119,4 @@ class Replicas:
         self._note(GONE, g)
 
     def _note(self, what: str, g: int, value: float = 0.0) -> None:
-        self.log.note(self.env.now, what, self.name, g, value)
+        self.ops.log.note(self.env.now, what, self.name, g, value)

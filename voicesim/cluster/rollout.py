@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from voicesim.cluster.log import Log
+from voicesim.cluster.operations import Operations
 from voicesim.cluster.replicas import OPEN, Replicas, start_law
 from voicesim.cluster.scaling import stages_of
 from voicesim.engine import layout as at
@@ -19,23 +19,27 @@ SHARE, DONE, BACK = "share", "rolled out", "rolled back"
 "rolled back: clean"."""
 
 
-def rollouts(scenario: Scenario, spec: PoolSpec, log: Log) -> list[Callable[[Any, Any], Any]]:
+def rollouts(
+    scenario: Scenario, spec: PoolSpec, ops: Operations
+) -> list[Callable[[Any, Any], Any]]:
     """The rollout of a scenario, if it has one."""
     found, names = scenario.policies.rollout, list(scenario.cluster.pools)
     if isinstance(found, Canary):
-        return [canary(found, scenario, spec, log)]
+        return [canary(found, scenario, spec, ops)]
     if isinstance(found, Rolling) and found.pool in names:
-        return [rolling(found, spec, log, names.index(found.pool))]
+        return [rolling(found, spec, ops, names.index(found.pool))]
     return []
 
 
-def rolling(given: Rolling, spec: PoolSpec, log: Log, number: int) -> Callable[[Any, Any], Any]:
+def rolling(
+    given: Rolling, spec: PoolSpec, ops: Operations, number: int
+) -> Callable[[Any, Any], Any]:
     """Exchange the replicas of a pool, a batch at a time, as a control process."""
     seconds = start_law(stages_of(given.cold_start), spec.seed, number)
     numbers = np.flatnonzero(spec.pool_of == number)
 
     def process(env: Any, pool: Any) -> Iterator[Any]:
-        replicas = Replicas(env, pool, log, given.pool, numbers, given.serving, seconds, True)
+        replicas = Replicas(env, pool, ops, given.pool, numbers, given.serving, seconds, True)
         yield env.timeout(given.at)
         old = replicas.of(OPEN)
         for i in range(0, len(old), given.at_once):
@@ -45,13 +49,13 @@ def rolling(given: Rolling, spec: PoolSpec, log: Log, number: int) -> Callable[[
             yield env.all_of([replicas.drain(g, given.grace) for g in batch])
             if given.surge == 0.0:
                 yield env.all_of(replicas.order(len(batch)))
-        log.note(env.now, DONE, given.pool)
+        ops.log.note(env.now, DONE, given.pool)
 
     return process
 
 
 def canary(
-    given: Canary, scenario: Scenario, spec: PoolSpec, log: Log
+    given: Canary, scenario: Scenario, spec: PoolSpec, ops: Operations
 ) -> Callable[[Any, Any], Any]:
     """Give the new version more and more of the callers, or all back to the old one."""
     names = list(scenario.cluster.pools)
@@ -61,12 +65,12 @@ def canary(
     def process(env: Any, pool: Any) -> Iterator[Any]:
         def replicas(name: str, number: int, ready: int) -> Replicas:
             numbers = np.flatnonzero(spec.pool_of == number)
-            return Replicas(env, pool, log, name, numbers, ready, seconds, True)
+            return Replicas(env, pool, ops, name, numbers, ready, seconds, True)
 
         def give(share: float) -> None:
             pool.set_weight(old, 1.0 - share)
             pool.set_weight(new, share)
-            log.note(env.now, SHARE, given.new, -1, share)
+            ops.log.note(env.now, SHARE, given.new, -1, share)
 
         def withdraw(from_: Replicas) -> Any:
             return env.all_of([from_.drain(g, given.grace) for g in from_.of(OPEN)])
@@ -84,12 +88,12 @@ def canary(
                 yield env.timeout(min(watch.every, until - env.now))
                 if worse := watch.worse():
                     give(0.0)
-                    log.note(env.now, f"{BACK}: {worse}", given.new)
+                    ops.log.note(env.now, f"{BACK}: {worse}", given.new)
                     yield withdraw(after)
                     return
         if given.stages[-1].share == 1.0:
             yield withdraw(before)
-        log.note(env.now, DONE, given.new, -1, given.stages[-1].share)
+        ops.log.note(env.now, DONE, given.new, -1, given.stages[-1].share)
 
     return process
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from voicesim.cluster.log import Log
+from voicesim.cluster.operations import Operations
 from voicesim.cluster.replicas import OPEN, Replicas, start_law
 from voicesim.engine.quantiles import quantile_rows
 from voicesim.engine.spec import INF, PoolSpec
@@ -24,19 +24,19 @@ def stages_of(cold_start: Any) -> list[Any]:
     return [] if cold_start == "none" else [getattr(cold_start, stage) for stage in STAGES]
 
 
-def scalers(scenario: Scenario, spec: PoolSpec, log: Log) -> list[Callable[[Any, Any], Any]]:
+def scalers(scenario: Scenario, spec: PoolSpec, ops: Operations) -> list[Callable[[Any, Any], Any]]:
     """An autoscaler for each pool of policies.scaling."""
     rule = scenario.policies.scaling
     if rule is None:
         return []
     names = list(scenario.cluster.pools)
     return [
-        scaler(rule, spec, log, names.index(name), name) for name in rule.pools if name in names
+        scaler(rule, spec, ops, names.index(name), name) for name in rule.pools if name in names
     ]
 
 
 def scaler(
-    rule: Scaling, spec: PoolSpec, log: Log, number: int, name: str
+    rule: Scaling, spec: PoolSpec, ops: Operations, number: int, name: str
 ) -> Callable[[Any, Any], Any]:
     """The autoscaler of one pool, as a control process."""
     of, own = rule.pools[name], spec.pools[number]
@@ -47,7 +47,7 @@ def scaler(
     schedule = [(p.at, p.replicas) for p in rule.schedule]
 
     def process(env: Any, pool: Any) -> Iterator[Any]:
-        replicas = Replicas(env, pool, log, name, numbers, ready, seconds, spec.pinned)
+        replicas = Replicas(env, pool, ops, name, numbers, ready, seconds, spec.pinned)
         look = signal(rule, spec, own, pool, numbers)
         history: list[tuple[float, int]] = []
         while True:
@@ -67,7 +67,7 @@ def scaler(
                 wanted = min(ordered, stabilised(history, now, rule.down.after))
                 wanted = max(wanted, ordered - (rule.down.step or ordered))
             if wanted != ordered:
-                log.note(now, SCALED, name, -1, wanted)
+                ops.log.note(now, SCALED, name, -1, wanted)
             if wanted > ordered:
                 replicas.order(wanted - ordered)
             elif wanted < ordered:
