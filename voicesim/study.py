@@ -295,6 +295,8 @@ def job(
         finally:
             if files is not None:
                 files.close()
+    if files is not None and part.run.log.rows:
+        files.write("operations", tables.operations(part.run))
     shown = None if folder is None else exhibit(part, with_calls=replication == 0)
     piece = Piece(
         variant,
@@ -378,6 +380,8 @@ def _fleet_job(
             if files is not None:
                 files.close()
     run = whole.run
+    if files is not None and run.log.rows:
+        files.write("operations", tables.operations(run))
     exhibits = []
     if folder is not None:
         exhibits = exhibits_of_fleet(run, whole, pools, replication == 0)

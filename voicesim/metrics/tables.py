@@ -156,6 +156,12 @@ def outcomes(codes: np.ndarray) -> Any:
     return pd.Categorical.from_codes(codes.astype(np.int8), pd.Index(at.OUTCOMES))
 
 
+def operations(run: Run) -> pd.DataFrame:
+    """One row per thing that a controller did or that befell a replica, in order: t_s, what, pool,
+    replica (-1: the pool), value (what it is depends on ``what``)."""
+    return pd.DataFrame(run.log.rows, columns=["t_s", "what", "pool", "replica", "value"])
+
+
 def chunks(run: Run) -> pd.DataFrame:
     """One row per chunk: queued at the codec, sent, arrived at the listener (s); audio (s)."""
     i, f = run.record.chunk_i, run.record.chunk_f

@@ -8,7 +8,7 @@ from typing import Any
 import voicesim
 from voicesim.metrics.extrapolated import MARKS
 from voicesim.report import dialogue_table, dialogue_words, sentences, words
-from voicesim.report.html import calls, curves, ledger, peak, steps, talks
+from voicesim.report.html import calls, curves, ledger, operations, peak, steps, talks
 from voicesim.report.html.charts import Chart
 from voicesim.report.html.grid import grid
 from voicesim.report.html.page import Section, bullets, document, folded, items, place
@@ -43,6 +43,7 @@ def run_page(result: StudyResult, folder: Path | None = None) -> str:
         (talks if result.of_dialogues else calls).section(result, folder, charts),
         curves.section(result, summary, context, charts),
         steps.section(result, charts),
+        operations.section(result, folder),
         _busy(summary, charts),
         _doubts(summary, context, result.of_dialogues),
         _provenance(result, context),
