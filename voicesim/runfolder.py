@@ -12,7 +12,7 @@ import voicesim
 from voicesim.study import StudyResult
 
 SUMMARY_SCHEMA = "voicesim-summary/1"
-TABLES = ("sessions", "streams", "stalls", "chunks", "units")
+TABLES = ("sessions", "streams", "stalls", "operations", "chunks", "units")
 FILES = (
     "summary.json", "scenario.yaml", "series.parquet", "replications.parquet", "peak.png",
     "waterfall.png", "turns.parquet", "report.html", "trace.json",

@@ -71,12 +71,18 @@ OPERATED = [
 """Of fleets whose replicas come and go."""
 
 
+FAILED = Column(["failed"], ["failed"], words.count, lambda v: BAD if v > 0 else "")
+
+
 def columns_of(summary: Summary) -> list[Column]:
-    """The columns of a study: of one in which replicas came and went, what that did, too."""
+    """The columns of a study: of one in which calls failed, how many; of one in which replicas
+    came and went, what that did, too."""
+    failed = any(words.mean(m, "failed") for m in summary.values())
+    columns = [*COLUMNS[:3], FAILED, *COLUMNS[3:]] if failed else COLUMNS
     moved = any(
         words.mean(m, "first_order_s") is not None or words.mean(m, "cut") for m in summary.values()
     )
-    return [*COLUMNS, *OPERATED] if moved else COLUMNS
+    return [*columns, *OPERATED] if moved else columns
 
 
 def print_report(
@@ -168,7 +174,6 @@ def notes(summary: Summary) -> list[tuple[str, str]]:
     """What has no column because it is mostly nothing, and what a call costs."""
     found = []
     for name, title in [
-        ("failed", "failed calls:"),
         ("not_measured", "calls whose stalls could not be measured:"),
         ("preemptions", "preemptions:"),
     ]:
