@@ -129,7 +129,7 @@ def test_variants_share_their_callers(folder):
     [
         (("kv_blocks: 2000", "memory: 0.9"), "memory"),  # this profile says nothing of memory
         (("rate: 6/s", "rate: -6/s"), "rate"),
-        (("streams: 6", "streams: 65"), "max_num_seqs"),
+        (("max_num_seqs: 64", "max_num_seqs: 4096"), "max_num_seqs"),  # over the token budget
         (("small-profile.yaml", "smal-profile.yaml"), "small-profile.yaml"),
         (("horizon: 60s", "horizn: 60s"), "horizon"),
         (("{kind: cap, streams: 6}", "{policy: 'nowhere:Nothing'}"), "nowhere:Nothing"),

@@ -510,6 +510,8 @@ def codec_spec(codec: Any, profile: Profile) -> CodecSpec:
             "{floor, per_row, per_frame} in the pool"
         )
     cost = profile.codec_cost(override)
+    if codec.on == "other_gpu":
+        cost = cost + np.array([0.0, codec.handoff, 0.0])
     reserve = getattr(codec.queue, "reserve", None)
     return CodecSpec(
         cost=cost,

@@ -20,7 +20,7 @@ from voicesim.metrics.summary import flat
 OF_ONE_POOL = {"busy_share.decode", "busy_share.host", "busy_share.codec", "alarm_fired_s.RULE",
                "alarm_lead_s", "waiting_at_first_stall", "cut", "stood_in", "degraded_share",
                "clean_degraded_share", "rung_share.NAME", "quality_cost.NAME",
-               "replica_hours", "first_order_s"}  # fmt: skip
+               "replica_hours", "first_order_s", "rolled_back_s", "available_share"}  # fmt: skip
 OF_STALLS = {"stall_causes.CAUSE", "stall_cause_seconds.CAUSE"}  # this run has none
 
 

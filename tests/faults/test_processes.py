@@ -113,14 +113,14 @@ def test_a_full_disk_is_one_line(place, words):
 
 
 def little_memory():
-    """3 GiB of addresses: the libraries fit, ten million utterances do not."""
+    """3 GiB of addresses: the libraries fit, the histograms of a million bins do not."""
     resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_out_of_memory_is_one_line(place, workers):
-    """Callers who do not fit, here or in a worker: exit code 1, and nothing is written."""
-    sets = ("--set", "horizon=30min", "--set", "workload.arrivals.rate=3000/s")
+    """A run that does not fit, here or in a worker: exit code 1, and nothing is written."""
+    sets = ("--set", "horizon=30min", "--set", "series.resolution=2ms")
     words = ("run", "small.yaml", "--out", "big", "--workers", workers, *sets)
     process = start(place, *words, limits=little_memory)
     _, said = process.communicate()

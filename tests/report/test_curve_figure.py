@@ -38,4 +38,4 @@ def test_the_command_draws_a_ladder(tmp_path):
     file, out, png = write(tmp_path / "a.csv", KNOWN[:3]), tmp_path / "p.yaml", tmp_path / "p.png"
     done = CliRunner().invoke(app, ["calibrate", str(file), "-o", str(out), "--figure", str(png)])
     assert done.exit_code == 0, done.output
-    assert png.read_bytes().startswith(b"\x89PNG") and f"wrote {out} and {png}" in done.stdout
+    assert png.read_bytes().startswith(b"\x89PNG") and f"wrote {out}, {png}" in done.stdout

@@ -5,7 +5,7 @@ The format: "Trace Event Format", https://docs.google.com/document/d/1CvAClvFfyA
 track: its decode steps with the prompts in them, a codec worker, its listeners.  Times are in
 microseconds from the start of the run.
 
-Two rules of viewers: spans of a track nest (Perfetto, docs/getting-started/other-formats.md), and
+Two rules of viewers: spans of a track nest (Perfetto's page on other formats), and
 a track's number is best its own in the whole file (its importer looks a thread's name up by that
 number alone).  Perfetto reads times as whole nanoseconds, cut off: a span therefore ends one
 before the next begins.

@@ -429,9 +429,22 @@ class Codec(Part):
     on: Literal["same_gpu", "other_gpu"] = Field(
         default="same_gpu", description="Whether it shares the engine's card; default same_gpu."
     )
+    handoff: Duration = Field(
+        default=0.0,
+        description="With other_gpu: what each chunk takes the codec's worker more, to fetch its "
+        "frames from the other card (s); default 0.",
+    )
     cost: CodecCost | None = Field(
         default=None, description="Cost of a call, instead of the profile's; default none."
     )
+
+    @model_serializer(mode="wrap")
+    def _only_used(self, handler: Any) -> dict[str, Any]:
+        """What is never read is not written either."""
+        data: dict[str, Any] = handler(self)
+        if self.on == "same_gpu":
+            data.pop("handoff", None)
+        return data
 
 
 class Pool(Part):

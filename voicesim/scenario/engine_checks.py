@@ -45,6 +45,11 @@ def unused(scenarios: Sequence[Any]) -> Iterator[tuple[Path, str]]:
 
 
 def _of_the_codec(name: str, codecs: Sequence[Codec]) -> Iterator[tuple[Path, str]]:
+    at: Path = ("cluster", "pools", name, "codec")
+    if any("handoff" in c.model_fields_set for c in codecs) and all(
+        c.on == "same_gpu" for c in codecs
+    ):
+        yield (*at, "handoff"), "never used: the codec is on the engine's card (on: same_gpu)"
     queues = [c.queue for c in codecs if isinstance(c.queue, Edf)]
     if any("lead" in q.model_fields_set for q in queues) and all(q.reserve is None for q in queues):
-        yield ("cluster", "pools", name, "codec", "queue", "lead"), "never used: give reserve too"
+        yield (*at, "queue", "lead"), "never used: give reserve too"

@@ -297,6 +297,11 @@ class Pipeline(Part):
         description="Tokens before each unit's text at the TTS engine (voice, instructions); "
         "default 0.",
     )
+    core: Brief = Field(
+        default=0.0,
+        description="Round trip from the recogniser and the voice, at the edge, to the language "
+        "model, in the core (s); default 0: side by side.",
+    )
     filler: Filler | None = Field(default=None, description="Filler sound; default none.")
     barge_in: BargeInRules = Field(
         default=BargeInRules(), description="When interrupted; default as LiveKit."

@@ -59,7 +59,7 @@ def dialogue_spec(
         max_queue=INF if player.max_queue is None else player.max_queue,
         audible=listener.audible,
         **_conversation(pipe),
-        connect_llm=handshake(pipe) + request_seconds(scenario, "llm"),
+        connect_llm=handshake(pipe, pipe.core) + pipe.core + request_seconds(scenario, "llm"),
         connect_tts=handshake(pipe) + request_seconds(scenario, "tts"),
         horizon=scenario.horizon,
         warmup=scenario.warmup,
@@ -97,10 +97,12 @@ def _conversation(pipe: Pipeline) -> dict[str, Any]:
     return found
 
 
-def handshake(pipe: Pipeline) -> float:
-    """Seconds before a request is sent: round trips of a new connection."""
+def handshake(pipe: Pipeline, further: float = 0.0) -> float:
+    """Seconds before a request is sent: a new connection's round trips, each ``further`` longer."""
     client = pipe.client
-    return client.round_trips * client.round_trip if client.connection == "new" else 0.0
+    if client.connection == "reused":
+        return 0.0
+    return client.round_trips * (client.round_trip + further)
 
 
 def request_seconds(scenario: Scenario, role: str) -> float:
