@@ -41,6 +41,7 @@ from voicesim.engine.kernel.session import free_row, maybe_free, touch, uniform,
 from voicesim.engine.kinds import DECODE_FIRST, MAX_UTILIZATION, NO_EVICT, SGLANG
 from voicesim.engine.layout import *
 from voicesim.listener.player import PLAYING
+from voicesim.policy.admission import SLACK
 from voicesim.workload import rng
 
 hash_on = adopt(rng.hash_on)
@@ -310,13 +311,19 @@ def end_late(F, I, g, t):
 
 @compiled
 def account_step(F, I, g, t):
+    """Busy seconds inside the observed window; and, where a policy asks, how far sharing stretches
+    a step."""
     x = I[OF_ENGINE] + g * NGF
-    wall = t - F[x + G_START]
+    start = F[x + G_START]
+    wall = t - start
     if wall > 0.0:
-        seen = observed(F, F[x + G_START], t) / wall
+        seen = 1.0
+        if start < F[K_WARMUP] or t > F[K_HORIZON]:
+            seen = observed(F, start, t) / wall
         F[x + G_BUSY_GPU] += F[x + G_GPU] * seen
         F[x + G_BUSY_HOST] += F[x + G_HOST] * seen
-        F[x + G_STRETCH] += 0.0625 * (wall / F[x + G_SOLO] - F[x + G_STRETCH])
+        if I[H_ADMIT] == SLACK or I[H_PYTHON] != 0:
+            F[x + G_STRETCH] += 0.0625 * (wall / F[x + G_SOLO] - F[x + G_STRETCH])
 
 
 @compiled

@@ -514,6 +514,8 @@ def go_at(F, I, g, t, others):
     k = I[e + E_COST]
     x = I[OF_ENGINE] + g * NGF
     busy = I[e + E_BUSY]
+    if busy == 0 and others == 1.0 and F[x + G_SLOW] == 1.0 and F[x + G_OTHERS] == 1.0:
+        return False
     shared = I[c + H_SHARED] != 0
     steps = I[e + E_STEPPING] == AT_WORK
     moves = False
