@@ -278,20 +278,19 @@ def job(
     small = (rows is not False or fleet.needs_rows(scenario)) and fleet.keeps_rows(scenario)
     kept = chunks or (small and closely and keeps_chunks(scenario))
     play = partial(
-        simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely,
-        blame=True,
-    )  # fmt: skip
+        simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely
+    )
     files = None if folder is None else TableFiles(folder, variant, replication, scenario)
     part: fleet.Part | Tally
     if small:
-        part = fleet.part_of(play())
+        part = fleet.part_of(play(blame=True))
         if files is not None:
             _write(part, files.write, chunks)
     else:
         wanted = files is not None and (bool(rows) or chunks)
         take = partial(_write, write=files.add, chunks=chunks) if files and wanted else None
         try:
-            part = fleet.tally_of(play, take)
+            part = fleet.with_causes(fleet.tally_of, play, take)
         finally:
             if files is not None:
                 files.close()
@@ -361,21 +360,20 @@ def _fleet_job(
     small = (rows is not False or fleet.needs_rows(scenario)) and fleet.keeps_rows(scenario)
     kept = chunks or (small and closely and keeps_chunks(scenario))
     play = partial(
-        simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely,
-        blame=True,
-    )  # fmt: skip
+        simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely
+    )
     files = None if folder is None else TableFiles(folder, variant, replication, scenario)
     whole: fleet.Part | Tally
     pools: Mapping[str, fleet.Part | Tally]
     if small:
-        whole, pools = fleet.parts_of(play())
+        whole, pools = fleet.parts_of(play(blame=True))
         if files is not None:
             _write(whole, files.write, chunks)
     else:
         wanted = files is not None and (bool(rows) or chunks)
         take = partial(_write, write=files.add, chunks=chunks) if files and wanted else None
         try:
-            whole, pools = fleet.tallies_of(play, take)
+            whole, pools = fleet.with_causes(fleet.tallies_of, play, take)
         finally:
             if files is not None:
                 files.close()

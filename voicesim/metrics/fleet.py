@@ -7,7 +7,7 @@ counts add up, gauges add up bin by bin, quantiles are taken over all streams to
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from voicesim.engine.record import RunRecord
 from voicesim.metrics import stalls, tables
 from voicesim.metrics.counted import NOBODY
 from voicesim.metrics.summary import Value, busy_shares, fired_by, numbers, run_metrics
-from voicesim.metrics.tally import Tally
+from voicesim.metrics.tally import StallError, Tally
 from voicesim.scenario import Scenario
 from voicesim.simulation import Run, profile_of, simulate, token_audio, without_rows
 from voicesim.workload.pieces import expected_utterances
@@ -112,10 +112,10 @@ def parts_of(run: Run, only: Collection[str] | None = None) -> tuple[Part, dict[
 
 
 def tallies_of(
-    play: Callable[..., Run], take: Callable[[Part], None] | None = None
+    play: Callable[..., Run], take: Callable[[Part], None] | None = None, calm: bool = False
 ) -> tuple[Tally, dict[str, Tally]]:
-    """``parts_of`` of a fleet's run that keeps no rows; play, take: see ``tally_of``."""
-    whole, pools = Tally(), dict[str, Tally]()
+    """``parts_of`` of a fleet's run that keeps no rows; play, take, calm: see ``tally_of``."""
+    whole, pools = Tally(calm=calm), dict[str, Tally]()
 
     def leave(run: Run) -> None:
         counted, found = parts_of(run, None if take is not None else OF_FLEET)
@@ -194,13 +194,35 @@ def played(scenario: Scenario, replication: int) -> "Part | Tally":
     return tally_of(partial(simulate, scenario, replication))
 
 
-def tally_of(play: Callable[..., Run], take: Callable[[Part], None] | None = None) -> Tally:
+T = TypeVar("T")
+
+
+def with_causes(
+    tally: Callable[..., T], play: Callable[..., Run], take: Callable[[Part], None] | None
+) -> T:
+    """A run that keeps no rows, with the causes of its stalls; tally: ``tally_of``, ``tallies_of``.
+
+    To look for causes costs an eighth more at every step, so it is done only where something
+    stalls: a run is played without, and anew from its start once it has an audible stall.  Rows
+    that are wanted are written as the run goes, so such a run is played once, with causes.
+    """
+    if take is None:
+        try:
+            return tally(partial(play, blame=False), calm=True)
+        except StallError:
+            pass
+    return tally(partial(play, blame=True), take)
+
+
+def tally_of(
+    play: Callable[..., Run], take: Callable[[Part], None] | None = None, calm: bool = False
+) -> Tally:
     """Play a run of one pool and keep no rows of it.
 
     play: ``simulate`` but for its ``leave``.  take: gets the tables of the calls that are over, a
-    piece at a time.
+    piece at a time.  calm: raise StallError once there is an audible stall.
     """
-    tally = Tally()
+    tally = Tally(calm=calm)
 
     def leave(run: Run) -> None:
         part = part_of(run, None if take is not None else tables.COUNTED)
@@ -243,7 +265,7 @@ def _of_tallies(parts: Sequence[Tally], whole: Scenario) -> dict[str, Any]:
     fired = fired_by(run, np.sum(waited, axis=0)) if waited else {}
     found = numbers(run, sum((p.counted for p in parts), NOBODY), fired)
     found["busy_share"] = _busy(runs)
-    if runs[0].spec.blame and parts[0].blamed:
+    if parts[0].calm or (runs[0].spec.blame and parts[0].blamed):
         number = stalls.together(p.number for p in parts)
         seconds = stalls.together(p.seconds for p in parts)
         found |= stalls.told(number, seconds)

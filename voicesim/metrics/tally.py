@@ -17,6 +17,10 @@ from voicesim.metrics.observed import waits
 from voicesim.simulation import Run
 
 
+class StallError(Exception):
+    """A run has an audible stall, but nobody has looked for causes."""
+
+
 class Tally:
     """Of one pool's run.  run: without rows, there when the run is over.
 
@@ -29,8 +33,9 @@ class Tally:
     run: Run
     callers: str
 
-    def __init__(self, blamed: bool = True) -> None:
+    def __init__(self, blamed: bool = True, calm: bool = False) -> None:
         self.blamed = blamed  # do the causes of its stalls belong to it?
+        self.calm = calm  # nobody looked for causes; there must be nothing to have one
         self.counted = NOBODY
         self.number: stalls.Sums = {}
         self.seconds: stalls.Sums = {}
@@ -58,6 +63,7 @@ class Tally:
         self, run: Run, calls: pd.DataFrame, streams: pd.DataFrame, rows: pd.DataFrame | None
     ) -> None:
         """Count what left: its tape and record, its tables; rows: its stalls, if known."""
+        self._stays_calm(run)
         warmup, tape = run.scenario.warmup, run.tape
         self.counted += count(calls, streams, warmup).in_histogram()
         heard, stalled = curves(calls, streams, warmup)
@@ -84,6 +90,9 @@ class Tally:
 
     def finish(self, run: Run) -> None:
         """The run is over; what is needed no more is let go."""
+        self._stays_calm(run)
+        if self.calm:
+            self.number, self.seconds = stalls.causes(stalls.stalls(run), np.zeros(0, int))
         self.run, tape = run, run.tape
         arrivals, sizes = self._arrivals, self._sizes
         if tape.closed:
@@ -92,6 +101,10 @@ class Tally:
             arrivals.update(each.astype(np.int64).tobytes())
         self.callers = arrivals.hexdigest()[:16]
         del self._arrivals, self._sizes
+
+    def _stays_calm(self, run: Run) -> None:
+        if self.calm and run.record.first_stall < np.inf:
+            raise StallError
 
     @property
     def clean(self) -> np.ndarray:
