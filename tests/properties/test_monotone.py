@@ -100,7 +100,7 @@ def test_a_faster_card_is_never_later(seed, times):
     spec, tape = random_world(
         seed, may_close=False, admission=ADMIT_ALL, noise=None, engines=1, max_num_seqs=1,
         codec=None, jitter=np.zeros(4096), kind=0, prebuffer=0.0, rebuffer=0.0,
-        max_engine_queue=1 << 40,
+        max_engine_queue=1 << 40, pace=np.inf, starts=0,  # of one slot none can be kept free
     )  # fmt: skip
     tape = alone(tape)
     step = spec.step
