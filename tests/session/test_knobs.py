@@ -93,6 +93,7 @@ KNOBS = {  # key: (other value, what must be set for it to mean something)
     "pipeline.prefetch": ("1",),
     "pipeline.ahead": ("1s",),
     "pipeline.voice_prompt": ("50",),
+    "pipeline.core": ("50ms",),
     "pipeline.filler.after": ("2s", FILLER),
     "pipeline.filler.audio": ("2s", FILLER),
     "pipeline.filler.on_answer": ("cut", FILLER),
