@@ -274,28 +274,7 @@ def job(
         )
     if scenario.fleet:
         return _fleet_job(scenario, variant, replication, folder, chunks, engine, processes, rows)
-    closely = folder is not None and replication == 0
-    small = (rows is not False or fleet.needs_rows(scenario)) and fleet.keeps_rows(scenario)
-    kept = chunks or (small and closely and keeps_chunks(scenario))
-    play = partial(
-        simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely
-    )
-    files = None if folder is None else TableFiles(folder, variant, replication, scenario)
-    part: fleet.Part | Tally
-    if small:
-        part = fleet.part_of(play(blame=True))
-        if files is not None:
-            _write(part, files.write, chunks)
-    else:
-        wanted = files is not None and (bool(rows) or chunks)
-        take = partial(_write, write=files.add, chunks=chunks) if files and wanted else None
-        try:
-            part = fleet.with_causes(fleet.tally_of, play, take)
-        finally:
-            if files is not None:
-                files.close()
-    if files is not None and part.run.log.rows:
-        files.write("operations", tables.operations(part.run))
+    part, _ = _played(scenario, variant, replication, folder, chunks, engine, processes, rows)
     shown = None if folder is None else exhibit(part, with_calls=replication == 0)
     piece = Piece(
         variant,
@@ -310,6 +289,38 @@ def job(
     if scenario.slice == (0.0, 1.0):  # the only pool: the numbers are made here, in parallel
         piece.outcome, piece.part = outcome_of([piece], scenario), None
     return piece
+
+
+def _played(
+    scenario: Any, variant: str, replication: int, folder: Path | None, chunks: bool, engine: str,
+    processes: Sequence[Callable[[Any, Any], Any]], rows: bool | None,
+) -> tuple[fleet.Part | Tally, Mapping[str, fleet.Part | Tally]]:  # fmt: skip
+    """A run with its tables written: all of it and, of a fleet, each pool; see ``job``."""
+    closely = folder is not None and replication == 0
+    small = (rows is not False or fleet.needs_rows(scenario)) and fleet.keeps_rows(scenario)
+    kept = chunks or (small and closely and keeps_chunks(scenario))
+    play = partial(
+        simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely
+    )
+    files = None if folder is None else TableFiles(folder, variant, replication, scenario)
+    made: Any
+    if small:
+        made = (fleet.parts_of if scenario.fleet else fleet.part_of)(play(blame=True))
+    else:
+        wanted = files is not None and (bool(rows) or chunks)
+        take = partial(_write, write=files.add, chunks=chunks) if files and wanted else None
+        tally: Callable[..., Any] = fleet.tallies_of if scenario.fleet else fleet.tally_of
+        try:
+            made = fleet.with_causes(tally, play, take)
+        finally:
+            if files is not None:
+                files.close()
+    whole, pools = made if scenario.fleet else (made, {})
+    if files is not None and small:
+        _write(whole, files.write, chunks)
+    if files is not None and whole.run.log.rows:
+        files.write("operations", tables.operations(whole.run))
+    return whole, pools
 
 
 def _write(part: fleet.Part, write: Callable[[str, pd.DataFrame], None], chunks: bool) -> None:
@@ -356,39 +367,17 @@ def _fleet_job(
     processes: Sequence[Callable[[Any, Any], Any]], rows: bool | None,
 ) -> Piece:  # fmt: skip
     """``job`` of a scenario whose pools serve the same callers: all are one run."""
-    closely = folder is not None and replication == 0
-    small = (rows is not False or fleet.needs_rows(scenario)) and fleet.keeps_rows(scenario)
-    kept = chunks or (small and closely and keeps_chunks(scenario))
-    play = partial(
-        simulate, scenario, replication, engine, processes, record_chunks=kept, watch=closely
-    )
-    files = None if folder is None else TableFiles(folder, variant, replication, scenario)
-    whole: fleet.Part | Tally
-    pools: Mapping[str, fleet.Part | Tally]
-    if small:
-        whole, pools = fleet.parts_of(play(blame=True))
-        if files is not None:
-            _write(whole, files.write, chunks)
-    else:
-        wanted = files is not None and (bool(rows) or chunks)
-        take = partial(_write, write=files.add, chunks=chunks) if files and wanted else None
-        try:
-            whole, pools = fleet.with_causes(fleet.tallies_of, play, take)
-        finally:
-            if files is not None:
-                files.close()
-    run = whole.run
-    if files is not None and run.log.rows:
-        files.write("operations", tables.operations(run))
+    whole, pools = _played(scenario, variant, replication, folder, chunks, engine, processes, rows)
+    run, counted = whole.run, isinstance(whole, Tally)
     exhibits = []
     if folder is not None:
         exhibits = exhibits_of_fleet(run, whole, pools, replication == 0)
-    warnings = warnings_of(run if small else whole, variant)
+    warnings = warnings_of(whole if counted else run, variant)
     outcome = Outcome(
         variant, replication, fleet.metrics_of([whole], scenario), tables.series(run), warnings,
         run.record.counters.get("events", 0), callers_of(whole),
         {name: fleet.metrics_of([p], p.run.scenario) for name, p in pools.items()},
-        exhibits=exhibits, counted=not small,
+        exhibits=exhibits, counted=counted,
     )  # fmt: skip
     return Piece(variant, replication, None, outcome, warnings, outcome.events, outcome.callers)
 

@@ -3,12 +3,14 @@
 Statistical tests run on fixed seeds; each rejects a correct program once in 1,000 seeds.
 """
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from voicesim.engine.kernel import jit
 from voicesim.workload import rng
 
 ALPHA = 1e-3
@@ -61,8 +63,6 @@ def test_numpy_arrays_agree_with_python():
 
 
 def test_numba_agrees_with_python():
-    numba = pytest.importorskip("numba")
-    jit = pytest.importorskip("voicesim.engine.kernel.jit")
     key = jit.adopt(rng.hash_key, hash_on=jit.adopt(rng.hash_on))
     unit, index = map(jit.adopt, (rng.to_unit, rng.table_index))
 
