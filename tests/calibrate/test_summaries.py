@@ -1,6 +1,7 @@
 """Readers of benchmark summaries and request records, each on a file composed here."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -361,6 +362,14 @@ BROKEN = {
     "guidellm, no unit": (
         GUIDELLM_TWO.replace("Successful Sec Mean", "Successful"),
         "t:2: Request Latency: unknown unit none",
+    ),
+    "aiperf, a time that no clock shows": (
+        AIPERF.replace(f'"request_start_ns": {START}', '"request_start_ns": 1e300'),
+        "metadata.request_start_ns: must be nanoseconds of this century",
+    ),
+    "locust, no time": (
+        "\n".join(re.sub(r"^\d+,(\d+,,Agg)", r",\1", line) for line in HISTORY.splitlines()),
+        "t:2: Timestamp: is empty; must be a number >= 0",
     ),
     "locust, short": (STATS.replace(",3100", ""), "t:2: row has 13 of 14 fields"),
     "locust, empty": (STATS.splitlines()[0] + "\n", "t:1: has a header but no rows"),

@@ -1,6 +1,8 @@
 """Bad files: each kind of problem, on its line, in plain words, all at once."""
 
+import math
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,8 +12,11 @@ from voicesim.calibrate import CalibrationError
 from voicesim.calibrate.readers import read as read_measurement
 from voicesim.engine.profile import ProfileError, load_profile
 from voicesim.scenario import ScenarioErrors, ScenarioFile, load, loads
+from voicesim.scenario.checks import HOLE, UNREAD
 
 from .conftest import PLAIN, SKETCH
+
+HOME = Path(__file__).resolve().parents[2]
 
 
 def test_everything_is_listed_at_once(refused):
@@ -439,3 +444,30 @@ def test_nothing_but_scenario_errors(tmp_path, data):
     else:
         assert isinstance(found, ScenarioFile)
         assert found.resolved()
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("canary", "    old: old\n", "    old: {a: 1}\n"),
+        ("canary", "share: 0.25", "share: x"),
+        ("degradation", "horizon: 15min", "horizon: 15mni"),
+        ("region_overflow", "eu: 0.5,", "eu: half,"),
+        ("region_overflow", "region: us,", "region: [us],"),
+    ],
+)
+def test_what_cannot_be_read_is_said_once(name, old, new):
+    """The rules between fields ask what is left, and say nothing of what is not."""
+    text = (HOME / "scenarios" / f"{name}.yaml").read_text(encoding="utf-8")
+    assert old in text
+    with pytest.raises(ScenarioErrors) as errors:
+        loads(text.replace(old, new), HOME / "scenarios" / "case.yaml")
+    (problem,) = errors.value.problems
+    assert UNREAD not in str(problem)
+
+
+def test_a_hole_answers_no_to_all():
+    assert not HOLE > 1 and HOLE not in (1, "") and HOLE not in {"a": 1}
+    assert not abs(sum([0.5, HOLE, 1.0]) - 1.0) > 1e-9 and not -HOLE % 3 < 1
+    assert math.isnan(float(HOLE)) and list(HOLE) == [] and len(HOLE) == 0
+    assert f"{HOLE:,.0f}" == repr([HOLE])[1:-1] == UNREAD

@@ -6,8 +6,8 @@ clock saw.  The three are kept apart from one another and must agree:
 
 - a clock of period r sees every stay within r, so samples x r is the area within r per stream;
 - a stay ends when the last chunk leaves, which is its arrival without the network: the delay and at
-  most the largest jitter.  A cancelled stream, and with overlapped scheduling every stream, holds
-  its place until the step or the codec batch in flight ends.
+  most the largest jitter.  A cancelled stream holds its place until the step or the codec batch in
+  flight ends; with overlapped scheduling every stream does for one more, which is planned by then.
 
 Who is still there when the run stops has no row yet; then the area is only held from below.
 """
@@ -52,8 +52,9 @@ def stays(spec: PoolSpec, run: RunRecord) -> Stays:
     stay = run.utterance_f[settled, at.Z_DONE] - run.utterance_f[settled, at.Z_ADMIT] - spec.delay
     done = outcome[settled] == at.COMPLETED
     least = np.where(done, stay - spec.jitter[-1], 0.0)
-    late = longest_hold(spec) if spec.overlap or not done.all() else 0.0
-    most = np.where(done, stay, stay + spec.delay) + (late if spec.overlap else late * ~done)
+    steps = ~done + int(spec.overlap)  # that it may hold its place for beyond its stay
+    late = longest_hold(spec) if steps.any() else 0.0
+    most = np.where(done, stay, stay + spec.delay) + late * steps
     on = engine[settled]
     return Stays(
         np.bincount(on, np.maximum(least, 0.0), spec.replicas),

@@ -6,6 +6,7 @@ read; ``partial`` makes such a scenario.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, get_args, get_origin
@@ -32,6 +33,9 @@ from .share_checks import coupled, shared
 from .units import constant
 from .workload import Refused, Retry, Workload
 
+UNREAD = "\ue000\ue001"
+"""How a hole is written: a sentence with it is about what nobody could read."""
+
 
 class Hole:
     """Stands where a field could not be read: every question to it is answered with no."""
@@ -41,8 +45,26 @@ class Hole:
             raise AttributeError(name)
         return self
 
-    def __call__(self, *_: Any) -> Hole:
+    def __call__(self, *_: Any, **__: Any) -> Hole:
         return self
+
+    def __getitem__(self, _: Any) -> Hole:
+        return self
+
+    def __contains__(self, _: Any) -> bool:
+        return False
+
+    def __len__(self) -> int:
+        return 0
+
+    def __float__(self) -> float:
+        return math.nan
+
+    def __repr__(self) -> str:
+        return UNREAD
+
+    def __format__(self, _: str) -> str:
+        return UNREAD
 
     def __bool__(self) -> bool:
         return False
@@ -53,13 +75,16 @@ class Hole:
     def _no(self, other: Any) -> bool:
         return False
 
-    def _hole(self, other: Any) -> Hole:
+    def _hole(self, *_: Any) -> Hole:
         return self
 
     __lt__ = __le__ = __gt__ = __ge__ = _no
     __eq__ = __ne__ = _no
-    __hash__ = None  # type: ignore[assignment]
-    __add__ = __radd__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _hole
+    __hash__ = object.__hash__
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = __abs__ = _hole
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __round__ = (
+        _hole
+    )
 
 
 HOLE = Hole()
@@ -103,6 +128,26 @@ def partial(kind: Any, data: Any, context: dict[str, Any]) -> Any:
 
 def contradictions(s: Any) -> Iterator[tuple[Path, str]]:
     """(path, sentence) for everything wrong between the fields of one scenario."""
+    for path, sentence in _contradictions(s):
+        if not _of_a_hole(s, path) and not any(UNREAD in str(part) for part in (*path, sentence)):
+            yield path, sentence
+
+
+def _of_a_hole(found: Any, path: Path) -> bool:
+    """Whether what is at the path, or above it, could not be read."""
+    for key in path:
+        if isinstance(found, dict):
+            found = found.get(key)
+        elif isinstance(found, list | tuple):
+            found = found[key] if isinstance(key, int) and key < len(found) else None
+        else:
+            found = getattr(found, str(key), None)
+        if found is HOLE:
+            return True
+    return False
+
+
+def _contradictions(s: Any) -> Iterator[tuple[Path, str]]:
     if s.warmup >= s.horizon:
         yield ("warmup",), f"must be less than horizon ({s.horizon:g}s); found {s.warmup:g}s"
     bins = (s.horizon + s.drain) / s.series.resolution

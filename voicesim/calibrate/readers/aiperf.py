@@ -42,6 +42,8 @@ def read(path: Path) -> Measured:
             continue
         meta.whole("request_start_ns")
         start = int(meta.data["request_start_ns"])  # as a float it would lose its last digits
+        if start > np.iinfo(np.int64).max:
+            raise meta.refuse("request_start_ns", "must be nanoseconds of this century")
         if meta.whole("request_end_ns", default=float(start)) < float(start):
             raise meta.refuse("request_end_ns", "is before request_start_ns")
         found["start"].append(start)

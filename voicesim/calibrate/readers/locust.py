@@ -78,6 +78,13 @@ class _Row:
             raise CalibrationError(self.file, self.line, what)
         return value
 
+    def known(self, name: str) -> float:
+        """A number >= 0."""
+        value = self.number(name)
+        if math.isnan(value):
+            raise CalibrationError(self.file, self.line, f"{name}: is empty; must be a number >= 0")
+        return value
+
 
 def _points(row: _Row, header: set[str]) -> Iterator[dict[str, Any]]:
     name = row.cells.get("Name", "")
@@ -91,7 +98,7 @@ def _points(row: _Row, header: set[str]) -> Iterator[dict[str, Any]]:
     if history:
         if name != "Aggregated":
             return
-        base = {"run": str(int(row.number("Timestamp"))), "concurrency": row.number("User Count")}
+        base = {"run": str(int(row.known("Timestamp"))), "concurrency": row.number("User Count")}
     wanted = NOW if history else TIMES
     stats = {stat: row.number(column) * 1e-3 for column, stat in wanted.items()}
     known = {stat: value for stat, value in stats.items() if not math.isnan(value)}

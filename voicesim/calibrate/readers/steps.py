@@ -127,6 +127,7 @@ def _refuse(table: pd.DataFrame, bad: pd.Series, file: str, column: str, message
     """Refuse the first bad row: its line, the column, what it holds and what is wrong with it."""
     if bad.any():
         value = table[column][bad].iloc[0]
-        found = repr(value) if isinstance(value, str) else f"{value:g}"
+        # a whole number of hundreds of digits is an int that no float holds
+        found = repr(value) if isinstance(value, str | int) else f"{value:g}"
         line = int(table["line"][bad].iloc[0])
-        raise CalibrationError(file, line, f"{column}: found {found}; {message}")
+        raise CalibrationError(file, line, f"{column}: found {found[:40]}; {message}")
