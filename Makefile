@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test fuzz lint bench tutorial pages docs docs-test validate-real clean
+.PHONY: run test fuzz mutants lint bench tutorial pages docs docs-test validate-real clean
 
 run: .venv/run
 	$(BIN)/voicesim run scenarios/holiday_peak.yaml
@@ -13,6 +13,10 @@ test: .venv/dev
 # thousands of broken files, and of random worlds for the properties; then docs/trust.md anew
 fuzz: .venv/dev
 	$(BIN)/python benchmarks/trust.py
+
+# small changes of the model at random: which of them does no test notice? (hours on two cores)
+mutants: .venv/dev
+	$(BIN)/python benchmarks/mutation.py
 
 lint: .venv/dev
 	$(BIN)/ruff check .
