@@ -3,16 +3,17 @@
     pip install --no-deps ai-dynamo ai-dynamo-runtime && pip install typing_extensions
     pip install --pre vllm-sr-sim
     pip install aiconfigurator
-    python benchmarks/peers.py [--json FILE] [--requests 20000]
+    python benchmarks/peers.py [--json FILE] [--requests 20000] [--rate 40]
 
 20,000 Poisson requests at 40 a second, 50 prompt tokens and 100 to 400 tokens to write each, on one
-engine whose step takes 4 ms and 0.06 ms for every stream in it, about 100 of them live
-(peering/work.py).  Every peer gets these requests and this law: NVIDIA Dynamo's offline replay and
-vllm-sr-sim; AIConfigurator, which knows no queue, single points against voicesim's roofline; BLIS,
-for which no binary could be had, a recorded run of its own (peering/blis.py).  Opt-in: what is not
-installed gets a line.  Each runs in a process of its own; CPU seconds are those of all threads, the
-best and the median of its runs (25 of ours, 5 of theirs) after a warm-up.  Dynamo's include reading
-its trace file, vllm-sr-sim's making its request objects, ours neither the tape nor the report.
+engine whose step takes 4 ms and 0.06 ms for every stream in it, about 100 of them live; from 53 a
+second on it cannot keep up (peering/work.py).  Every peer gets these requests and this law: NVIDIA
+Dynamo's offline replay and vllm-sr-sim; AIConfigurator, which knows no queue, single points against
+voicesim's roofline; BLIS, for which no binary could be had, a recorded run of its own
+(peering/blis.py).  Opt-in: what is not installed gets a line.  Each runs in a process of its own;
+CPU seconds are those of all threads, the best and the median of its runs (25 of ours, 5 of theirs)
+after a warm-up.  Dynamo's include reading its trace file, vllm-sr-sim's making its request objects,
+ours neither the tape nor the report.  docs/concepts/peers.md says what differs and why.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from multiprocessing import get_context
 
 from peering import blis, dynamo, ours, points, sr_sim
 from peering.table import Column, ms, table
-from peering.work import shared
+from peering.work import RATE, shared
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ COLUMNS = [
     Column("TPOT ms", "tpot_s", ms),
     Column("E2E p50 ms", "e2e_p50_s", ms),
     Column("p99", "e2e_p99_s", ms),
-    Column("live", "live_streams", "{:.1f}".format),
+    Column("in flight", "live_streams", "{:.1f}".format),
     Column("CPU s best", "cpu_s", "{:.4f}".format),
     Column("median", "cpu_median_s", "{:.4f}".format),
     Column("x voicesim", "cpu_ratio", "{:.3g}".format),
@@ -98,9 +99,9 @@ def failed(what: str, error: Exception) -> str:
     return f"skipped: {what} failed: {type(error).__name__}: {error}".splitlines()[0][:300]
 
 
-def rows(requests: int) -> list[dict]:
+def rows(requests: int, rate: float) -> list[dict]:
     """A row of figures for each simulator that is there; a line for each that is not."""
-    work = shared(requests)
+    work = shared(requests, rate=rate)
     found = []
     for peer in OURS + PEERS:
         has = installed(peer.package)
@@ -178,8 +179,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--requests", type=int, default=20_000, metavar="N")
+    parser.add_argument("--rate", type=float, default=RATE, help="requests per second (40)")
     options = parser.parse_args()
-    found = rows(options.requests)
+    found = rows(options.requests, options.rate)
     print("\n" + "\n".join(table(found, COLUMNS)))
     figures = flat(found, options.requests)
     for point in single_points():

@@ -67,7 +67,7 @@ def world(work: Work, voice: bool):
         noise=np.sort(rng.lognormal(-0.005, 0.1, 4096)) if voice else None,
         jitter=np.sort(rng.gamma(2.0, 0.005, 4096)) if voice else np.zeros(4096),
         horizon=last,
-        end=last + 600.0,
+        end=last + max(600.0, n / work.capacity),
     )
     return spec, tape
 

@@ -4,7 +4,8 @@ https://github.com/vllm-project/semantic-router/tree/main/src/fleet-sim
 
 It plays requests, not steps: all times of a request are set when it gets a slot, from the streams
 that hold one then, and a slot is free again after 1 / slots of the time that the request would take
-beside a full engine.  Throughput is right so; the streams it counts are far fewer than live.
+beside a full engine.  So the streams it counts are far fewer than live, and it takes many times
+what the law allows before anything waits.
 """
 
 import numpy as np

@@ -44,6 +44,11 @@ class Work:
     law: Law = field(default_factory=Law)
     most: int = 256
 
+    @property
+    def capacity(self) -> float:
+        """Requests per second that the engine finishes with every slot taken."""
+        return self.most / (self.law.step_s(self.most) * float(self.tokens.mean()))
+
     def write(self, path: Path) -> None:
         """As a Mooncake trace (https://github.com/kvcache-ai/Mooncake): no two prompts alike."""
         columns = zip(
@@ -60,11 +65,11 @@ class Work:
                 file.write(json.dumps(row) + "\n")
 
 
-def shared(requests: int, seed: int = 1) -> Work:
+def shared(requests: int, seed: int = 1, rate: float = RATE) -> Work:
     """Poisson requests of 50 prompt tokens and 100 to 400 tokens to write, uniform."""
     rng = np.random.default_rng(seed)
     return Work(
-        arrival=np.cumsum(rng.exponential(1.0 / RATE, requests)),
+        arrival=np.cumsum(rng.exponential(1.0 / rate, requests)),
         prompt=np.full(requests, PROMPT),
         tokens=rng.integers(SHORTEST, LONGEST + 1, requests),
     )

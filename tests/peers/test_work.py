@@ -69,6 +69,16 @@ def test_our_row_meets_the_closed_form():
     assert meets(latency, low, high)
 
 
+def test_our_row_beyond_capacity_is_a_full_engine():
+    """Twice what it can finish: every slot writes a token a step, but for the filling and the end."""
+    given = work.shared(4000, rate=100.0)
+    assert given.capacity == pytest.approx(256 / (250 * work.Law().step_s(256)), rel=0.02)
+    _, floats, _ = ours.rows(ours.play(*ours.world(given, voice=False)))
+    found = answers(ours.served(floats, given))
+    assert 0.9 * given.capacity < found["requests_per_s"] < given.capacity
+    assert found["tpot_s"] == pytest.approx(work.Law().step_s(256), rel=0.02)
+
+
 def test_voice_on_the_same_requests_completes_them_all():
     found = ours.voice(work.shared(200))
     assert found["live_streams"] > 0
