@@ -70,7 +70,7 @@ def test_our_row_meets_the_closed_form():
 
 
 def test_our_row_beyond_capacity_is_a_full_engine():
-    """Twice what it can finish: every slot writes a token a step, but for the filling and the end."""
+    """Twice what it can finish: every slot writes a token a step, but at the start and the end."""
     given = work.shared(4000, rate=100.0)
     assert given.capacity == pytest.approx(256 / (250 * work.Law().step_s(256)), rel=0.02)
     _, floats, _ = ours.rows(ours.play(*ours.world(given, voice=False)))
