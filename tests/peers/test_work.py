@@ -10,6 +10,7 @@ from peering.answers import Served, answers
 from tests.oracles.runs import REPLICATIONS, meets
 
 SINCE = 60.0  # seconds: the engine starts empty
+REQUESTS = 40_000
 MEAN = (work.SHORTEST + work.LONGEST) / 2
 
 
@@ -51,7 +52,7 @@ def test_our_row_meets_the_closed_form():
     within the step more that a stream may last (tests/oracles/test_processor_sharing.py)."""
     made = []
     for seed in range(REPLICATIONS):
-        given = work.shared(8000, seed)
+        given = work.shared(REQUESTS, seed)
         _, floats, _ = ours.rows(ours.play(*ours.world(given, voice=False)))
         full = ours.served(floats, given)
         late = full.asked >= SINCE
@@ -63,9 +64,9 @@ def test_our_row_meets_the_closed_form():
     law = work.Law()
     low, high = (law.live(work.RATE, m) / work.RATE for m in (MEAN, MEAN + 1))
     # the run ends with the last reply, after the last request by no more than the longest one takes
-    span, longest = 8000 / work.RATE, low / MEAN * work.LONGEST
+    span, longest = REQUESTS / work.RATE, low / MEAN * work.LONGEST
     assert meets(rate, work.RATE * span / (span + longest), work.RATE)
-    assert meets(pace, low / MEAN, high / MEAN)
+    assert meets(pace, low / MEAN, high / (MEAN + 1))
     assert meets(latency, low, high)
 
 
