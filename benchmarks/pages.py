@@ -1,7 +1,8 @@
 """Write what docs/ says of the program from the program itself: ``python benchmarks/pages.py``.
 
 docs/reference/cli.md whole, the tables of metrics in results.md and ledger.md and of versions in
-versions.md there, and docs/concepts/field-cases.md from the tests of the cases.  A test holds them to this.
+versions.md there, and docs/concepts/field-cases.md from the tests of the cases.  A test holds them
+to this.
 """
 
 from __future__ import annotations
