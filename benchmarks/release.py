@@ -175,8 +175,9 @@ def audit() -> None:
     pin could not be judged: what was not looked up is not safe."""
     for name in read_locks():
         print(f"locks/{name}.txt")
-        print(run("pip-audit", "--requirement", f"locks/{name}.txt", "--require-hashes",
-                  "--disable-pip", "--strict", "--progress-spinner", "off", cwd=HOME).rstrip())  # fmt: skip
+        said = run("pip-audit", "--requirement", f"locks/{name}.txt", "--require-hashes",
+                   "--disable-pip", "--strict", "--progress-spinner", "off", cwd=HOME)  # fmt: skip
+        print(said.rstrip())
 
 
 # --- sdist and wheel --------------------------------------------------------------------------
@@ -191,7 +192,11 @@ def build(project: Mapping[str, Any], asked: Sequence[str] | None) -> None:
     # backend is the locked one, not whatever is newest today
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", DIST, HOME)
     [sdist], [wheel] = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
-    print(run("twine", "check", "--strict", sdist, wheel).replace(f"{DIST}/", "").rstrip())
+    print(
+        run("twine", "--no-color", "check", "--strict", sdist, wheel)
+        .replace(f"{DIST}/", "")
+        .rstrip()
+    )
     tracked = run("git", "ls-files", "-z", cwd=HOME).split("\0")[:-1]
     wrong = [*of_sdist(names_in(sdist), tracked), *of_wheel(names_in(wheel), tracked)]
     if wrong:
