@@ -192,11 +192,8 @@ def build(project: Mapping[str, Any], asked: Sequence[str] | None) -> None:
     # backend is the locked one, not whatever is newest today
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", DIST, HOME)
     [sdist], [wheel] = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
-    print(
-        run("twine", "--no-color", "check", "--strict", sdist, wheel)
-        .replace(f"{DIST}/", "")
-        .rstrip()
-    )
+    said = run("twine", "--no-color", "check", "--strict", sdist, wheel)
+    print(said.replace(f"{DIST}/", "").rstrip())
     tracked = run("git", "ls-files", "-z", cwd=HOME).split("\0")[:-1]
     wrong = [*of_sdist(names_in(sdist), tracked), *of_wheel(names_in(wheel), tracked)]
     if wrong:
