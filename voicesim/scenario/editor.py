@@ -53,9 +53,8 @@ def json_schema() -> dict[str, Any]:
         "schema": {
             "type": "string",
             "pattern": rf"^voicesim-scenario/{major}(\.\d{{1,6}})?$",
-            "description": "The form of the file, by its version; default that of the voicesim "
-            "that reads it.",
-            "examples": [schemas.current("scenario")],
+            "description": f"The form of the file: {schemas.current('scenario')}; default that of "
+            "the voicesim that reads it.",
         },
         **schema["properties"],
     }
