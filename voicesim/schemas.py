@@ -117,7 +117,7 @@ def warn(file: object, note: str | None) -> None:
 
 
 def _shown(text: object) -> str:
-    if text is None:
-        return "nothing"
+    if text is None or isinstance(text, bool):
+        return {None: "nothing", True: "true", False: "false"}[text]
     words = repr(text) if isinstance(text, str | int | float) else f"a {type(text).__name__}"
     return words if len(words) <= 60 else words[:57] + "..."

@@ -179,7 +179,8 @@ def test_a_folder_of_a_newer_minor_version_is_read_with_a_note(place):
     for words in readers(place):
         code, said = outcome(words)
         assert code == 0
-        assert "run/summary.json: voicesim-summary/1.3 is of a newer voicesim; this" in said
+        note = "run/summary.json: voicesim-summary/1.3 is of a newer voicesim; this voicesim"
+        assert said.count(note) == 1  # however often the folder is read
 
 
 def readers(place):

@@ -58,6 +58,7 @@ def test_a_file_of_this_version_is_read(read, stated, recwarn):
         ("1", "found 1; allowed: voicesim-scenario/1"),
         ("1.0", "found 1.0; allowed: voicesim-scenario/1"),
         ("[1]", "found a list; allowed: voicesim-scenario/1"),
+        ("yes", "found true; allowed: voicesim-scenario/1"),
         ("", "found nothing; allowed: voicesim-scenario/1"),
         ("voicesim-scenario/one", "found 'voicesim-scenario/one'; allowed: voicesim-scenario/1"),
         ("voicesim-profile/1", "found 'voicesim-profile/1'; allowed: voicesim-scenario/1"),

@@ -32,6 +32,7 @@ def main(
     ] = False,
 ) -> None:
     """How many calls a card holds before listeners hear it break."""
+    _said.clear()
     warnings.showwarning = _plainly
 
 
@@ -39,11 +40,13 @@ def _plainly(
     message: Warning | str, category: type[Warning], filename: str, lineno: int,
     file: TextIO | None = None, line: str | None = None,
 ) -> None:  # fmt: skip
-    """A note of ours is a line; of others' warnings the place in the code matters."""
-    if issubclass(category, NewerWarning):
-        print(message, file=sys.stderr)
-    else:
+    """A note of ours is a line, once; of others' warnings the place in the code matters."""
+    if not issubclass(category, NewerWarning):
         _usual(message, category, filename, lineno, file, line)
+    elif str(message) not in _said:
+        _said.add(str(message))
+        print(message, file=sys.stderr)
 
 
 _usual = warnings.showwarning
+_said: set[str] = set()
