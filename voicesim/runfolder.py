@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import voicesim
+from voicesim.schemas import current
 from voicesim.study import StudyResult
 
-SUMMARY_SCHEMA = "voicesim-summary/1"
+SUMMARY_SCHEMA = current("summary")
 TABLES = ("sessions", "streams", "stalls", "operations", "chunks", "units")
 FILES = (
     "summary.json", "scenario.yaml", "series.parquet", "replications.parquet", "peak.png",

@@ -397,7 +397,7 @@ def test_plain_words(refused, tmp_path):
     )
     [line] = refused(PLAIN + "variantz: {a: {}}\n")
     assert line.startswith("case.yaml:11: variantz: unknown key; did you mean 'variants'? allowed:")
-    assert line.endswith("series, variants")
+    assert line.endswith("series, schema, variants")
     [line] = refused(PLAIN, "workload.arrivals.raet=1")
     assert line.endswith("unknown key 'raet'; did you mean 'rate'? allowed: kind, rate")
     [line] = refused(PLAIN, "policies.admission={policy: 'a:B'}", "policies.admission.option={}")

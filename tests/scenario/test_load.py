@@ -165,7 +165,7 @@ def test_every_field_is_documented(part):
 
 def test_json_schema_describes_the_file():
     found = json_schema()
-    assert set(found["properties"]) == {*Scenario.model_fields, "variants"}
+    assert set(found["properties"]) == {"schema", *Scenario.model_fields, "variants"}
 
 
 def test_command_line(write):

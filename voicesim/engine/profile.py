@@ -31,6 +31,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from scipy.interpolate import PchipInterpolator
 
+from voicesim import schemas
 from voicesim.engine import cost
 
 SCHEMA = "voicesim-profile/1"
@@ -427,11 +428,16 @@ def load_profile(path: str | Path) -> Profile:
         keys = _list(list(data)[:6]) + (", ..." if len(data) > 6 else "")
         raise ProfileError(file, "", f"{what} (its keys: {keys})", BEGINS)
     try:
-        return Profile.model_validate(data)
+        newer = schemas.understood(data["schema"], "profile")
+    except schemas.SchemaError as error:
+        raise ProfileError(file, "schema", "", str(error)) from None
+    try:
+        return Profile.model_validate({**data, "schema": SCHEMA})
     except ValidationError as error:
         problems = error.errors()
         unknown = [each for each in problems if each["type"] == "extra_forbidden"]
         key, found, allowed = _explain((unknown or problems)[0])
+        allowed += f" ({newer})" if newer else ""
         raise ProfileError(file, key, found, allowed) from error
 
 

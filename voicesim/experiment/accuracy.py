@@ -19,6 +19,7 @@ from voicesim.experiment.curve import fit_ladder
 from voicesim.experiment.predicted import points
 from voicesim.experiment.published import Ladder
 from voicesim.experiment.served import WITHIN
+from voicesim.schemas import current
 
 MISS = 0.20
 BARS = (
@@ -108,7 +109,7 @@ def summary(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def as_json(found: Sequence[dict[str, Any]]) -> str:
     """The numbers as a file."""
-    data = {"schema": "voicesim-accuracy/1", "summary": summary(found), "rows": list(found)}
+    data = {"schema": current("accuracy"), "summary": summary(found), "rows": list(found)}
     return json.dumps(data, indent=1, allow_nan=False) + "\n"
 
 

@@ -27,10 +27,11 @@ from voicesim.progress import Show, silent
 from voicesim.scenario import Scenario, ScenarioFile
 from voicesim.scenario.alarms import Alarm, narrow
 from voicesim.scenario.checks import alarms as wrong_alarms
+from voicesim.schemas import current
 from voicesim.simulation import problems
 from voicesim.study import merged, warnings_of
 
-ALARMS_SCHEMA = "voicesim-alarms/1"
+ALARMS_SCHEMA = current("alarms")
 SHIPPED = Path(__file__).parent.parent / "metrics" / "alarms.yaml"
 """The rules for a scenario that has none."""
 

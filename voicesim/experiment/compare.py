@@ -30,10 +30,11 @@ from voicesim.metrics import warmup
 from voicesim.metrics.summary import aggregate
 from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile, load
+from voicesim.schemas import current
 from voicesim.simulation import playable
 from voicesim.study import merged, replication_table
 
-STUDY_SCHEMA = "voicesim-comparison/1"
+STUDY_SCHEMA = current("comparison")
 SETTLED, EXHAUSTED, BUDGET, INTERRUPTED = "settled", "largest number", "budget", "interrupted"
 
 Results = dict[tuple[str, int], dict[str, Any]]

@@ -1,12 +1,11 @@
 """Finished folders: what kind of study each holds, what it says first, and its replications.
 
 A folder is known by a JSON file at its top whose ``schema`` is voicesim-KIND/VERSION.  A kind
-needs no entry in KINDS to be listed; with one, it has a headline of its own and a newest version
-that this voicesim can read.
+needs no entry in KINDS to be listed; with one, it has a headline of its own.  Which versions can
+be read, ``voicesim.schemas`` says.
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import yaml
 
+from voicesim import schemas
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.report import words
 from voicesim.scenario.errors import unknown
@@ -34,10 +34,9 @@ ROW = (
 
 @dataclass(frozen=True)
 class Kind:
-    """command: that writes it.  version: newest that can be read.  headline: in a few words."""
+    """command: that writes it.  headline: in a few words."""
 
     command: str
-    version: int
     headline: Callable[[Mapping[str, Any]], str]
 
 
@@ -89,14 +88,14 @@ def _alarms(data: Mapping[str, Any]) -> str:
 
 
 KINDS = {
-    "summary": Kind("run", 1, _clean),
-    "comparison": Kind("compare", 1, _clean),
-    "plan": Kind("plan", 1, _plan),
-    "ladder": Kind("ladder", 1, _ladder),
-    "gate": Kind("gate", 1, _gate),
-    "sweep": Kind("sweep", 1, _sweep),
-    "tornado": Kind("tornado", 1, _tornado),
-    "alarms": Kind("alarms", 1, _alarms),
+    "summary": Kind("run", _clean),
+    "comparison": Kind("compare", _clean),
+    "plan": Kind("plan", _plan),
+    "ladder": Kind("ladder", _ladder),
+    "gate": Kind("gate", _gate),
+    "sweep": Kind("sweep", _sweep),
+    "tornado": Kind("tornado", _tornado),
+    "alarms": Kind("alarms", _alarms),
 }
 """By the KIND of the schema."""
 
@@ -186,14 +185,12 @@ def _study(path: Path) -> Study | None:
     except (OSError, ValueError, RecursionError) as error:
         raise ExperimentError(f"{path.name}: cannot be read as JSON: {error}") from None
     schema = data.get("schema") if isinstance(data, dict) else None
-    match = re.fullmatch(r"voicesim-([a-z0-9_-]+)/(\d{1,6})", schema or "")
-    if match is None:
+    if schemas.parsed(schema) is None:
         return None
-    kind = KINDS.get(match[1])
-    if kind is not None and int(match[2]) > kind.version:
-        raise ExperimentError(
-            f"{path.name}: {schema} is newer than this voicesim, which reads up to {kind.version}"
-        )
+    try:
+        schemas.warn(f"{path.parent.name}/{path.name}", schemas.understood(schema))
+    except schemas.SchemaError as error:
+        raise ExperimentError(f"{path.name}: schema: {error}") from None
     return Study(path.parent, path, str(schema), data, path.stat().st_mtime)
 
 

@@ -28,8 +28,9 @@ from voicesim.experiment.store import Store
 from voicesim.files import finite, write_json, write_tables, write_whole
 from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile
+from voicesim.schemas import current
 
-GATE_SCHEMA = "voicesim-gate/1"
+GATE_SCHEMA = current("gate")
 DEFAULT = (
     "ttfa_p99_s", "pace_p99", "clean_share", "stalled_share",
     "stall_seconds_per_1000_audio_minutes", "gpu_cost",

@@ -26,6 +26,7 @@ from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.rung import BUDGET, Load, Rung, play
 from voicesim.metrics.summary import interval
 from voicesim.progress import Show, silent
+from voicesim.schemas import current
 from voicesim.workers import started
 
 GAIN = 1.1
@@ -257,7 +258,7 @@ def as_data(ladder: Ladder) -> dict[str, Any]:
     ceiling.  NAME, NAME_low, NAME_high: mean over seeds and its 95 % interval (null for one)."""
     load = ladder.load
     return {
-        "schema": "voicesim-ladder/1",
+        "schema": current("ladder"),
         "profile": load.profile.name,
         "audio_s": load.audio,
         "prompt_tokens": load.prompt,

@@ -23,9 +23,10 @@ from voicesim.files import write_json, write_tables, write_whole
 from voicesim.progress import Show, silent
 from voicesim.scenario import Scenario, ScenarioFile, load
 from voicesim.scenario.units import stated_duration
+from voicesim.schemas import current
 from voicesim.simulation import problems
 
-PLAN_SCHEMA = "voicesim-plan/1"
+PLAN_SCHEMA = current("plan")
 NEXT = 3  # settings named after the answer
 ROWS = 9  # values of the second dimension, unless a step says otherwise
 SHARES = {"refused": "refused", "abandoned": "abandoned", "failed": "failed"}

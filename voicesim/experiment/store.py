@@ -18,8 +18,9 @@ from voicesim.experiment.backends import Backend
 from voicesim.experiment.metrics import ExperimentError
 from voicesim.experiment.work import Job
 from voicesim.files import unwritable, write_whole
+from voicesim.schemas import current
 
-RUN_SCHEMA = "voicesim-experiment-run/2"
+RUN_SCHEMA = current("experiment-run")
 
 
 class Store:

@@ -27,8 +27,9 @@ from voicesim.metrics.summary import aggregate
 from voicesim.progress import Show, silent
 from voicesim.scenario import Scenario, ScenarioFile, load
 from voicesim.scenario.units import BYTES, SECONDS
+from voicesim.schemas import current
 
-SWEEP_SCHEMA = "voicesim-sweep/1"
+SWEEP_SCHEMA = current("sweep")
 REPLICATIONS = 5
 Cell = str | float | bool | None
 

@@ -27,8 +27,9 @@ from voicesim.files import write_json, write_tables, write_whole
 from voicesim.metrics.summary import interval
 from voicesim.progress import Show, silent
 from voicesim.scenario import ScenarioFile, load
+from voicesim.schemas import current
 
-TORNADO_SCHEMA = "voicesim-tornado/1"
+TORNADO_SCHEMA = current("tornado")
 REPLICATIONS = 10
 
 

@@ -19,6 +19,7 @@ from voicesim.experiment.traces import MeasuredRun
 from voicesim.listener.player import ROUNDING
 from voicesim.metrics.summary import nearest_rank
 from voicesim.progress import Show, silent
+from voicesim.schemas import current
 from voicesim.workload.rng import run_seed
 from voicesim.workload.tape import Tape
 
@@ -199,7 +200,7 @@ def as_data(
     """The validation as JSON: a flat row per setting, METRIC_measured, METRIC_predicted and so on
     (see ``compared``).  assumed: what the replay takes for granted, in words."""
     return {
-        "schema": "voicesim-validation/1",
+        "schema": current("validation"),
         "profile": profile.name,
         "trace": trace,
         "token_audio_s": profile.token_audio_s,

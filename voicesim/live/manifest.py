@@ -12,8 +12,9 @@ import voicesim
 from voicesim.live.measure import Measurement, Played
 from voicesim.live.pcm import AudioFormat
 from voicesim.live.plan import Plan
+from voicesim.schemas import current
 
-SCHEMA = "voicesim-measure/1"
+SCHEMA = current("measure")
 LONGEST_VALUE = 200
 
 

@@ -14,12 +14,13 @@ from voicesim.engine.profile import Profile, Quantity
 from voicesim.files import write_whole
 from voicesim.report import words
 from voicesim.report.html.study import study_page
+from voicesim.schemas import current
 
 
 def write_page(path: Path, profile: Profile, files: Sequence[Path], picture: bytes | None) -> None:
     """A page about a profile fitted to ``files``; picture: PNG of points, curve and residuals."""
     data = {
-        "schema": "voicesim-profile/1",
+        "schema": current("profile"),
         "name": profile.name,
         "form": profile.form,
         "file": ", ".join(file.name for file in files),

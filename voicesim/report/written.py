@@ -15,6 +15,7 @@ from voicesim.report.ladder import usual_prompt
 from voicesim.scenario.editor import modeline
 from voicesim.scenario.keys import found, scenario_keys
 from voicesim.scenario.sources import source_of
+from voicesim.schemas import current
 
 FIRST = "qwen3-tts-1.7b-h100"
 """What is served unless told otherwise: the profile measured at the most streams of a card."""
@@ -67,6 +68,7 @@ def top(out: Lines, title: str, horizon: str, warmup: str) -> None:
         "#   voicesim check THIS_FILE        everything that is wrong, after a change",
         "",
     )
+    out.line("schema", current("scenario"), "the newest")
     out.line("title", title, USUAL)
     out.line("horizon", horizon, DEFAULT)
     out.line("warmup", warmup, DEFAULT)

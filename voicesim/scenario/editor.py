@@ -7,6 +7,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from voicesim import schemas
+
 from .errors import bare, branches, is_model
 from .loader import VARIANT
 from .schema import Scenario
@@ -45,6 +47,16 @@ def json_schema() -> dict[str, Any]:
         "the baseline; default one variant, base.",
         "propertyNames": {"pattern": f"^{VARIANT}$"},
         "additionalProperties": {"type": ["object", "null"]},
+    }
+    major, _ = schemas.VERSIONS["scenario"]
+    schema["properties"] = {
+        "schema": {
+            "type": "string",
+            "pattern": rf"^voicesim-scenario/{major}(\.\d{{1,6}})?$",
+            "description": f"The form of the file: {schemas.current('scenario')}; default that of "
+            "the voicesim that reads it.",
+        },
+        **schema["properties"],
     }
     return {"$schema": DIALECT, **schema, "title": "voicesim scenario"}
 

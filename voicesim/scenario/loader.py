@@ -18,6 +18,8 @@ from typing import Any, get_origin
 import yaml
 from pydantic import ValidationError
 
+from voicesim import schemas
+
 from .alarms import Alarm, Rules
 from .checks import contradictions, partial, unused
 from .errors import (
@@ -44,6 +46,8 @@ VARIANT = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 """Names of variants: they are names of files too."""
 BASE = "base"
 """Name of the only variant of a file that has none."""
+BESIDE = ("schema", "variants")
+"""Keys at the top of a file that are of the file, not of the scenario."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,7 @@ def loads(
     path = FilePath(path)
     base = read(content, path.name)
     problems = list(base.problems)
+    newer = _schema(base)
     if change is not None:
         change(base)
     variants = _variants(base, problems)
@@ -163,7 +168,10 @@ def loads(
         problems += found
     problems += [trees[0].problem(where, text) for where, text in unused([*scenarios, *beside])]
     if problems:
+        if newer is not None:  # explains what else is wrong
+            problems.append(base.problem(("schema",), newer))
         raise ScenarioErrors(sorted(dict.fromkeys(problems), key=lambda p: (p.file, p.line)))
+    schemas.warn(path.name, newer)
     return ScenarioFile(path, dict(zip(names, scenarios, strict=True)))
 
 
@@ -173,7 +181,7 @@ def _validate(tree: Tree, context: dict[str, Any]) -> tuple[Any, list[Problem]]:
         scenario = Scenario.model_validate(tree.data, context=context)
         found: list[tuple[Path, str]] = []
     except ValidationError as error:
-        found = list(explain(Scenario, error.errors(include_url=False), ["variants"]))
+        found = list(explain(Scenario, error.errors(include_url=False), BESIDE))
         scenario = partial(Scenario, tree.data, context)
     found += contradictions(scenario)
     return scenario, [tree.problem(where, message) for where, message in found]
@@ -214,6 +222,19 @@ class Tree:
         if path in self.marks:
             self.marks = {k: v for k, v in self.marks.items() if k[: len(path)] != path}
         self.marks |= {path + below: mark for below, mark in marks.items()}
+
+
+def _schema(base: Tree) -> str | None:
+    """Take the form of the file out of the base; a note if it is of a newer minor version.
+
+    Of another major nothing else is read: what it says of every key would mislead.
+    """
+    if "schema" not in base.data:
+        return None
+    try:
+        return schemas.understood(base.data.pop("schema"), "scenario")
+    except schemas.SchemaError as error:
+        raise ScenarioErrors([base.problem(("schema",), str(error))]) from None
 
 
 def _variants(base: Tree, problems: list[Problem]) -> dict[str, dict[str, Any]]:

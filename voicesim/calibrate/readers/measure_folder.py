@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from voicesim import schemas
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers import arrival_trace, chunk_csv
 from voicesim.calibrate.readers.measured import Measured
@@ -11,7 +12,6 @@ from voicesim.calibrate.readers.source import Head, load_json
 
 NAME = "folder of voicesim measure (manifest.json and chunks.csv or tokens.csv)"
 ROWS = {"chunks.csv": chunk_csv, "tokens.csv": arrival_trace}
-SCHEMA = "voicesim-measure/1"
 
 
 def sniff(head: Head) -> bool:
@@ -23,9 +23,11 @@ def read(path: Path) -> Measured:
     """The table of its rows; that a measurement broke off is said."""
     data, text = load_json(path / "manifest.json")
     manifest = Record(data if isinstance(data, dict) else {}, f"{path.name}/manifest.json", 1, text)
-    schema = manifest.text_of("schema")
-    if schema != SCHEMA:
-        raise manifest.refuse("schema", f"found {schema!r}; {SCHEMA} is understood")
+    try:
+        note = schemas.understood(manifest.text_of("schema"), "measure")
+        schemas.warn(manifest.file, note)
+    except schemas.SchemaError as error:
+        raise manifest.refuse("schema", str(error)) from None
     found = [name for name in ROWS if (path / name).is_file()]
     if len(found) > 1:
         what = f"holds {' and '.join(found)}; give the one that is meant"

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import yaml
 
+from voicesim import schemas
 from voicesim.calibrate.errors import CalibrationError
 from voicesim.calibrate.readers.measured import REQUESTS, Measured, table
 from voicesim.calibrate.readers.source import Head
@@ -80,10 +81,7 @@ def _runs(path: Path) -> dict[str, list[Path]]:
     files = sorted((path / "streams").glob("*.parquet"))
     if not files:
         raise CalibrationError(path.name, None, "streams/ holds no Parquet file")
-    try:
-        order = list(json.loads((path / "summary.json").read_text())["variants"])
-    except (OSError, ValueError, KeyError, TypeError):
-        order = []
+    order = _order(path)
     found: dict[tuple[int, str, int], list[Path]] = {}
     for file in files:
         first = _columns(file, ["variant", "replication"]).head(1)
@@ -93,6 +91,21 @@ def _runs(path: Path) -> dict[str, list[Path]]:
     if not found:
         raise CalibrationError(f"{path.name}/streams", None, "holds no stream")
     return {f"{v}-{r}": found[rank, v, r] for rank, v, r in sorted(found)}
+
+
+def _order(path: Path) -> list[str]:
+    """The variants as summary.json has them; none if it cannot tell: the tables are enough."""
+    try:
+        summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+        order = list(summary["variants"])
+        schema = summary["schema"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    try:
+        schemas.warn(f"{path.name}/summary.json", schemas.understood(schema, "summary"))
+    except schemas.SchemaError as error:
+        raise CalibrationError(f"{path.name}/summary.json", None, f"schema: {error}") from None
+    return order
 
 
 def _prefix(path: Path, variant: str) -> int:
