@@ -33,11 +33,13 @@ def main() -> int:
         log = Path(folder) / "found.jsonl"
         env = {**os.environ, "VOICESIM_TRUST": str(log), "VOICESIM_FUZZ": str(times)}
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", *TESTS], cwd=HOME, env=env, check=False
-        )
+            [sys.executable, "-m", "pytest", "-q", "-n", "auto", *TESTS],
+            cwd=HOME, env=env, check=False,
+        )  # fmt: skip
         if done.returncode:
             return done.returncode
         found = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    found.sort(key=lambda each: each["test"])  # as they came from several processes
     text = PAGE.read_text(encoding="utf-8")
     made = "\n\n".join([BEGIN, oracles(found), fuzz(found), properties(found), END])
     text = re.sub(re.escape(BEGIN) + ".*" + re.escape(END), lambda _: made, text, flags=re.DOTALL)

@@ -222,7 +222,7 @@ def test_rules_of_arithmetic():
     ("kind", "wrong"),
     [(STREAMING, {"cap": 0}), (WINDOWS, {"window": 0.0}), (SLOTS, {"slots": 0, "step": 0.1}),
      (SLOTS, {"slots": 4}), (OFFLINE, {"workers": 0}), (STREAMING, {"chunk": 0.0}),
-     (STREAMING, {"engines": 0})],
+     (STREAMING, {"engines": 0}), (STREAMING, {"cap": -1}), (WINDOWS, {"window": -15.0})],
 )  # fmt: skip
 def test_a_pool_that_could_never_work_is_refused(kind, wrong):
     with pytest.raises(ValueError, match=r"asr .* must be above 0"):

@@ -5,8 +5,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.test_equality import both
-from tests.engine.worlds import differences, random_fleet, random_world, with_ladders
+from tests.engine.worlds import (
+    differences,
+    random_fleet,
+    random_world,
+    tape_of,
+    with_ladders,
+)
 from voicesim.engine import layout as at
+from voicesim.engine.kinds import VLLM
+from voicesim.policy.admission import ADMIT_ALL, CAP
 
 
 def operator(seed, spec):
@@ -94,3 +102,43 @@ def test_every_fault_does_something():
         seen["failed"] += bool((outcome == at.FAILED_OUTCOME).any())
         seen["again"] += bool(((outcome == at.COMPLETED) & (attempts > 0)).any())
     assert min(seen.values()) >= 20, seen
+
+
+def test_a_budget_of_retries_is_earned_and_has_a_most():
+    """Ten ask at once and the first has the only place.  Two retries are there, each request earns
+    half of one, and never are there more than two: 2.5 is 2 for the second, who takes one, and so
+    on; the fifth finds a half."""
+    spec, _ = random_world(
+        1, engines=1, admission=CAP, limit=1, retries=1, backoff=0.5, full_jitter=False,
+        retry_budget=0.5, retry_burst=2.0, pinned=False, blocks=1 << 20, end=100.0, horizon=50.0,
+        prefix=0, max_new=4096,
+    )  # fmt: skip
+    kernel, reference = both(spec, tape_of(np.zeros(10), np.full(10, 4000)))
+    assert differences(kernel, reference) == []
+    tries = kernel.utterance_i[:, at.R_ATTEMPTS].tolist()
+    assert tries == [0, 2, 2, 2, 1, 2, 1, 2, 1, 2]
+
+
+def test_a_session_left_open_ends_with_its_replica():
+    """Its blocks are gone with the crash: the idle timeout that comes after must not free them
+    once more, though the replica serves again by then."""
+    spec, _ = random_world(
+        3, engines=1, admission=ADMIT_ALL, pinned=False, left_open=1.0, idle_timeout=5.0, blocks=64,
+        block_size=16, prefix=0, keep_hashes=False, kind=VLLM, end=60.0,
+        horizon=50.0, max_num_seqs=8, budget=100,
+    )  # fmt: skip
+    tape = tape_of([0.0, 4.0], [4, 4])
+    free = []
+
+    def crash(env, pool):
+        yield env.timeout(3.0)
+        free.append(int(pool.gauges()[2][0]))
+        pool.crash(0)
+        pool.restore(0)
+        for t in (3.5, 7.0, 20.0):
+            yield env.timeout(t - env.now)
+            free.append(int(pool.gauges()[2][0]))
+
+    kernel, reference = both(spec, tape, [crash])
+    assert differences(kernel, reference) == []
+    assert free[:4] == free[4:] == [62, 64, 62, 64]  # left open, crashed, another, timed out

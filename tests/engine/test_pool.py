@@ -79,3 +79,19 @@ def test_every_entry_of_the_headers_has_a_place_of_its_own():
         }
         assert len(set(places.values())) == len(places)
         assert max(places.values()) < size
+
+
+@pytest.mark.parametrize("module", [at, lay])
+def test_every_purpose_of_the_hash_is_its_own(module):
+    """Of a pool; of a dialogue, whose stages know neither reconnecting nor affinity."""
+    numbers = {name: n for name, n in vars(module).items() if name.startswith("P_")}
+    assert len(set(numbers.values())) == len(numbers) > 1
+
+
+@pytest.mark.parametrize("per_octave", [at.COARSE_PER_OCTAVE, at.FINE_PER_OCTAVE])
+def test_the_edges_of_a_histogram_double_every_octave(per_octave):
+    edges = at.quantile_edges(per_octave)
+    assert len(edges) == at.OCTAVES * per_octave + 1
+    assert edges[0] == 2.0 ** (at.LOWEST_EXPONENT - 1)
+    assert (edges[per_octave:] == 2 * edges[:-per_octave]).all()
+    assert np.diff(edges[: per_octave + 1]) == pytest.approx(edges[0] / per_octave, rel=1e-15)
