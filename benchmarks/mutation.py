@@ -1,6 +1,6 @@
 """Would the tests notice?  Changes the model in small places and sees whether a test fails.
 
-    python benchmarks/mutation.py [--sites 600] [--seed 1]
+    python benchmarks/mutation.py [--sites 300] [--seed 2]
 
 A site is an operator, a comparison, a number, a condition or a loop of voicesim/engine, listener
 or policy; cosmic-ray knows what it may become.  Sites are drawn at random and one change of each
@@ -348,8 +348,8 @@ def _code(line: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sites", type=int, default=600, help="how many changes")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sites", type=int, default=300, help="how many changes")
+    parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     FOLDER.mkdir(exist_ok=True)
