@@ -149,6 +149,19 @@ def test_under_kv_pressure(seed):
     assert differences(kernel, reference) == []
 
 
+@pytest.mark.parametrize("end", [0.3, 0.8, 1.3, 2.1])
+def test_what_arrives_after_the_end_counts_in_the_last_bin(end):
+    """Chunks are a second and more on their way: whatever is sent in the last one comes later."""
+    late = 0
+    for seed in range(8):
+        spec, tape = random_world(seed, delay=1.0, end=end, resolution=0.25, warmup=0.0)
+        kernel, reference = both(spec, tape)
+        assert differences(kernel, reference) == []
+        late += int(kernel.gaps[-1].sum())
+        assert kernel.gaps[:-1][:4].sum() == 0  # nothing can be there within the first second
+    assert late > 0
+
+
 def test_kv_pressure_does_preempt():
     """The worlds above would prove nothing if nobody was ever preempted in them."""
     total = 0
