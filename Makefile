@@ -13,8 +13,9 @@ ITSELF := $(BIN)/$(PIP) --no-deps --no-build-isolation -e .
 run: .venv/run
 	$(BIN)/voicesim run scenarios/holiday_peak.yaml
 
+# a file of tests on each core
 test: .venv/dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # thousands of broken files, and of random worlds for the properties; then docs/trust.md anew
 fuzz: .venv/dev
