@@ -1,16 +1,20 @@
 """The pool's arenas grow without changing anything."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from tests.engine.test_equality import both
 from tests.engine.worlds import differences, random_world, tape_of
 from voicesim.engine import layout as at
 from voicesim.engine.pool import Pool, record
 from voicesim.engine.reference import run_reference
 from voicesim.engine.spec import MOST_AT_ONCE, NoProgressError
+from voicesim.policy.admission import ADMIT_ALL
 from voicesim.session import layout as lay
+from voicesim.workload.tape import draw_tape
 
 
 def test_growing_changes_nothing():
@@ -34,6 +38,52 @@ def test_growing_changes_nothing():
             tight.view.refresh()
         tight.advance(spec.end)
         assert differences(record(tight), record(roomy)) == []
+
+
+def test_a_closed_loop_writes_its_tape_as_it_goes():
+    """Six callers who never pause, on a tape for a second, ask as on one that is long enough."""
+    law = SimpleNamespace(kind="lognormal", params={"mean": 20.0, "sigma": 0.8})
+    workload = SimpleNamespace(
+        arrivals=SimpleNamespace(kind="closed", callers=6, stagger=0.0), think=None, patience=None,
+        utterances_per_session=None,
+        utterance=SimpleNamespace(audio=None, tokens=law, prompt_tokens=None, shared_prefix=0),
+    )  # fmt: skip
+    tape = draw_tape(workload, 1.0, 5, 0, 0.08, 4096)
+    spec, _ = random_world(
+        2, engines=2, admission=ADMIT_ALL, token_audio=0.08, horizon=30.0, end=100.0,
+        blocks=1 << 20, max_queue=np.inf, max_new=4096, prefix=0, left_open=0.0,
+    )  # fmt: skip
+    runs = []
+    for each in (tape, tape.extend().extend().extend().extend().extend()):
+        pool = Pool(spec, each)
+        pool.advance(spec.end)
+        runs.append(record(pool))
+    one, other = runs
+    n = int((one.utterance_i[:, at.R_OUTCOME] == at.COMPLETED).sum())
+    assert len(tape.tokens) < n < len(one.utterance_i) < len(other.utterance_i)
+    assert np.array_equal(one.utterance_f[:n], other.utterance_f[:n])
+    assert one.counters == other.counters
+
+
+@pytest.mark.parametrize("retries", [0, 3])
+def test_a_crash_finds_room_for_all_who_were_there(retries):
+    """Each of 700 may ask again, and needs a timer and a row for it, at one instant."""
+    spec, _ = random_world(
+        4, engines=1, admission=ADMIT_ALL, max_num_seqs=16, blocks=1 << 20, retries=retries,
+        backoff=0.0, retry_burst=np.inf, reconnect=0.0, pinned=False, horizon=5.0, end=60.0,
+        max_engine_queue=1 << 40, prefix=0, max_new=4096, max_wait=np.inf,
+    )  # fmt: skip
+    tape = tape_of(np.zeros(700), np.full(700, 12))
+
+    def crash(env, pool):
+        yield env.timeout(0.05)
+        pool.crash(0)
+        yield env.timeout(1.0)
+        pool.restore(0)
+
+    kernel, reference = both(spec, tape, [crash])
+    assert differences(kernel, reference) == []
+    assert kernel.counters["lost"] > 600
 
 
 @pytest.mark.parametrize("engine", ["kernel", "reference"])
