@@ -1,9 +1,12 @@
 """The player, transition by transition (semantics: the pausing player of SGLang-Omni and Nari,
 with a prebuffer, a rebuffer threshold, a longest wait and a bounded queue)."""
 
+import dataclasses
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from voicesim.listener.player import (
     PLAYING,
@@ -60,3 +63,85 @@ def test_silence_is_not_heard():
     assert heard_by(SILENT, 0.0, -1.0, 1e9, INF) is False
     assert heard_by(PLAYING, 0.0, 3.0, 2.0, INF) is False  # on its way
     assert heard_by(PLAYING, 0.0, 3.0, 3.0, INF) is True
+
+
+def test_a_bounded_queue_drops_what_does_not_fit():
+    """2.5 s in hand and room for 3: of a second that comes half is lost, of 5 s 4.5."""
+    for audio, lost in ((0.5, 0.0), (1.0, 0.5), (5.0, 4.5)):
+        state = deliver(PLAYING, 12.5, 0.0, 0.0, 10.0, audio, False, 0.0, 0.0, INF, 3.0)
+        assert (state[0], state[1], state[6]) == (PLAYING, 12.5 + audio - lost, lost)
+    assert deliver(PLAYING, 13.0, 0.0, 0.0, 10.0, 1.0, False, 0.0, 0.0, INF, 3.0)[6] == 1.0
+    # gathering: 2 s held, 2 more come, 3 are kept and play
+    state = deliver(PREBUFFERING, 0.0, 2.0, 9.0, 10.0, 2.0, False, 2.5, 0.0, INF, 3.0)
+    assert state == (PLAYING, 13.0, 3.0, 9.0, 0.0, 10.0, 1.0)
+
+
+@dataclasses.dataclass
+class Otherwise:
+    """The player told as a tank: what is in it, and a clock that runs while it plays."""
+
+    prebuffer: float
+    rebuffer: float
+    max_wait: float
+    max_queue: float
+    now: float = 0.0
+    tank: float = 0.0
+    gathering_since: float | None = None
+    started: float | None = None
+    plays: bool = False
+    stalls: list = dataclasses.field(default_factory=list)
+    lost: float = 0.0
+
+    def until(self, t):
+        if self.started is None and self.gathering_since is not None:
+            begin = self.gathering_since + self.max_wait
+            if begin < t:  # sound without the prebuffer
+                self.started, self.plays, self.now = begin, True, begin
+        if self.plays:
+            if self.tank < t - self.now:
+                self.gathering_since, self.tank, self.plays = self.now + self.tank, 0.0, False
+            else:
+                self.tank -= t - self.now
+        self.now = t
+
+    def chunk(self, t, audio, last):
+        self.until(t)
+        if self.gathering_since is None and not self.plays:
+            self.gathering_since = t
+        self.lost += max(self.tank + audio - self.max_queue, 0.0)
+        self.tank = min(self.tank + audio, self.max_queue)
+        need = self.prebuffer if self.started is None else self.rebuffer
+        if not self.plays and (self.tank >= need or last):
+            if self.started is None:
+                self.started = t
+            else:
+                self.stalls.append(t - self.gathering_since)
+            self.plays = True
+
+
+EIGHTHS = st.integers(0, 40).map(lambda n: n / 8)  # exact in binary: no rounding to allow for
+
+
+@given(
+    st.lists(st.tuples(EIGHTHS, EIGHTHS), min_size=1, max_size=12),
+    EIGHTHS, EIGHTHS, EIGHTHS | st.just(INF), EIGHTHS.map(lambda x: x + 5.0) | st.just(INF),
+)  # fmt: skip
+def test_the_player_told_otherwise(chunks, prebuffer, rebuffer, max_wait, max_queue):
+    """max_queue holds prebuffer and rebuffer, as a scenario must."""
+    other = Otherwise(prebuffer, rebuffer, max_wait, max_queue)
+    state = (SILENT, 0.0, 0.0, 0.0)
+    t, lost, first, stalls = 0.0, 0.0, None, []
+    for i, (pause, audio) in enumerate(chunks):
+        t += pause
+        last = i == len(chunks) - 1
+        other.chunk(t, audio, last)
+        *state, stall, started, gone = deliver(
+            *state, t, audio, last, prebuffer, rebuffer, max_wait, max_queue
+        )
+        lost += gone
+        first = started if started >= 0.0 else first
+        stalls += [stall] if stall > 0.0 else []
+    assert (first, lost) == (other.started, other.lost)
+    assert stalls == [s for s in other.stalls if s > 0.0]
+    if other.plays:
+        assert state[1] == t + other.tank
