@@ -88,4 +88,4 @@ RELEASE := PATH="$(CURDIR)/.venv-release/bin:$$PATH" python benchmarks/release.p
 	touch $@
 
 clean:
-	rm -rf .venv .venv-release .venv-vllm dist runs site
+	rm -rf .venv .venv-release .venv-vllm .mutation dist runs site
