@@ -138,6 +138,15 @@ def test_every_purpose_of_the_hash_is_its_own(module):
     assert len(set(numbers.values())) == len(numbers) > 1
 
 
+def test_a_recorded_seed_gives_the_same_run_in_a_later_version():
+    """A number that changes gives every run of that seed other draws."""
+    assert {name: n for name, n in vars(at).items() if name.startswith("P_")} == {
+        "P_STEP_NOISE": 101, "P_NETWORK": 102, "P_RETRY": 103, "P_ROUTE": 104, "P_LEFT_OPEN": 105,
+        "P_POOL": 106, "P_RECONNECT": 110, "P_AFFINITY": 111, "P_HOST_NOISE": 120,
+        "P_COLD_START": 121,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("per_octave", [at.COARSE_PER_OCTAVE, at.FINE_PER_OCTAVE])
 def test_the_edges_of_a_histogram_double_every_octave(per_octave):
     edges = at.quantile_edges(per_octave)
