@@ -144,3 +144,18 @@ def test_a_session_left_open_ends_with_its_replica():
     kernel, reference = both(spec, tape, [crash])
     assert differences(kernel, reference) == []
     assert free[:4] == free[4:] == [62, 64, 62, 64]  # left open, crashed, another, timed out
+
+
+def test_a_replica_that_is_not_there_cannot_crash():
+    spec, tape = random_world(1, engines=2)
+    said = []
+
+    def crash(env, pool):
+        yield env.timeout(0.1)
+        said.append([pool.crash(1), pool.crash(1)])
+        pool.restore(1)
+        said.append([pool.crash(1)])
+
+    kernel, reference = both(spec, tape, [crash])
+    assert differences(kernel, reference) == []
+    assert said == 2 * [[True, False], [True]]

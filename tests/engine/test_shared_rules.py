@@ -2,12 +2,17 @@
 it is wrong."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import simpy
 
+from tests.engine.worlds import step_cost
 from voicesim.engine import asr_rules, card, cost, kinds
-from voicesim.engine.profile import StepLoad, step_load
+from voicesim.engine.gauges import Gauges
+from voicesim.engine.profile import StepLoad, interpolate_table, step_load
+from voicesim.engine.spec import PoolSpec
 from voicesim.policy import admission, degradation
 
 TIMES = (0.0, 0.003, 0.011, 0.7, 5.0)
@@ -153,3 +158,32 @@ def test_the_load_of_a_step():
     assert step_load(8, 100) == StepLoad(8, 800, 800, 8)
     assert step_load(8, 100, 1) == StepLoad(9, 801, 801, 9)
     assert step_load(8, 100, 5) == StepLoad(13, 805, 815, 9)
+
+
+def test_a_table_of_compute_times():
+    """Flat below its first point, on along its last slope; of one point the same everywhere."""
+    tokens = np.array([1.0, 2.0, 4.0, 8.0])
+    assert interpolate_table([(2, 5.0)], tokens).tolist() == [5.0] * 4
+    assert interpolate_table([(2, 5.0), (4, 7.0)], tokens).tolist() == [5.0, 5.0, 7.0, 11.0]
+
+
+def test_gauges_read_the_share_of_blocks_in_use():
+    """Two replicas of ten blocks, of which none, then 3 and 9 are in use; the run ends early."""
+    pool_spec = PoolSpec(
+        engines=2, step=step_cost(), schedule=(1,), blocks=10, horizon=3.0, end=3.0
+    )
+    gauges, free = Gauges(pool_spec), iter([[10, 10], [7, 1]])
+    env = simpy.Environment()
+    rows = iter([([1, 2], [0, 1], next(free), 0), ([3, 4], [2, 0], next(free), 5)])
+    env.process(gauges.watch(env, SimpleNamespace(gauges=lambda: next(rows))))
+    env.run(until=1.5)
+    assert gauges.taken == 2
+    assert gauges.kv[:2].tolist() == [[0.0, 0.0], [0.3, 0.9]]
+    assert gauges.running[:2].tolist() == [[1, 2], [3, 4]]
+    assert gauges.waiting[:2].tolist() == [[0, 1], [2, 0]]
+    assert gauges.preemptions[:2].tolist() == [0, 5]
+    one = gauges.of(np.array([False, True]))
+    assert one.kv[1].tolist() == [0.9]
+    both = Gauges.beside([one, gauges.of(np.array([True, False]))], pool_spec)
+    assert both.kv[1].tolist() == [0.9, 0.3]
+    assert (both.preemptions[1], both.taken) == (10, 2)
