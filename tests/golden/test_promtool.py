@@ -115,4 +115,4 @@ def test_the_checks_insist_on_promtool_where_it_is(tmp_path):
     given = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     run = Path(__file__).parents[2] / ".ci" / "run"
     done = subprocess.run([run], env=given, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["test 1", "lint 1", "docs 1"]
+    assert done.stdout.splitlines() == ["test 1", "lint 1", "docs 1", "release 1"]

@@ -12,7 +12,8 @@ player, so that a short reply never waits for a prebuffer it cannot fill.
 """
 
 ROUNDING = 1e-6
-"""Stalls up to this (s), a twentieth of a sample at 48 kHz, are rounding and are not counted."""
+"""A chunk that is late by up to this (s), a twentieth of a sample at 48 kHz, is in time: else
+rounding could decide whether a player that gathers after an underrun falls silent."""
 
 SILENT, PREBUFFERING, PLAYING, REBUFFERING = range(4)
 
@@ -36,7 +37,7 @@ def deliver(mode, play_end, held, since, t, audio, last, prebuffer, rebuffer, ma
         mode = PLAYING
         play_end = started + held
     if mode == PLAYING:
-        if t <= play_end:
+        if t <= play_end + ROUNDING:
             queue = play_end - t
             if queue + audio > max_queue:
                 lost = min(audio, queue + audio - max_queue)
