@@ -50,3 +50,10 @@ def test_never_two_rungs_in_one_look(values):
     rungs = [0, *climbed(list(enumerate(values)), hold=(3, 3))]
     assert all(abs(a - b) <= 1 for a, b in pairwise(rungs))
     assert set(rungs) <= {0, 1, 2}
+
+
+def test_down_at_the_first_look_after_the_hold_and_a_signal_that_is_missing_is_calm():
+    """Calm from 0 s on and looked at every 4 s: down at 12 s, not at 10."""
+    ladder = Ladder([[Trigger("lag", 2, 0.5)]], (10,))
+    assert ladder.look(0, {"lag": 3}) == 1
+    assert [ladder.look(t, {}) for t in (1, 5, 9, 13, 17)] == [1, 1, 1, 0, 0]

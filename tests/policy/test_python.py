@@ -7,7 +7,7 @@ import pytest
 
 from voicesim.policy import watchdog
 from voicesim.policy.admission import ADMIT, QUEUE, REFUSE
-from voicesim.policy.python import CapQueue, decider
+from voicesim.policy.python import CapQueue, PolicyError, checked, decider
 
 
 def view(live, open_, gateway):
@@ -64,3 +64,16 @@ def test_a_decision_is_stopped_after_so_many_looks(monkeypatch):
     assert looks(3) == 2
     decision.begin()
     assert looks(3) == 2 and looks(1) == 3
+
+
+@pytest.mark.parametrize("may_queue", [True, False])
+def test_only_what_fills_places_from_the_gateway_may_queue(may_queue):
+    answers = iter([(ADMIT, 0), (REFUSE, 1), (QUEUE, 1)])
+    guarded = checked(lambda view: next(answers), 2, "mine:Policy", may_queue)
+    now = SimpleNamespace(now=1.0)
+    assert [guarded(now), guarded(now)] == [(ADMIT, 0), (REFUSE, 1)]
+    if may_queue:
+        assert guarded(now) == (QUEUE, 1)
+    else:
+        with pytest.raises(PolicyError, match=r"mine:Policy answered \(2, replica 1\) at t = 1"):
+            guarded(now)

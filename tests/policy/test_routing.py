@@ -45,6 +45,10 @@ def test_a_pool_that_takes_nobody_has_no_share():
     assert [pool(u, weights=light) for u in (0.0, 0.49, 0.5, 0.99)] == [0, 0, 3, 3]
 
 
+def test_a_pool_without_weight_is_not_the_last_resort():
+    assert pool(1.0, weights=[1.0, 5.0, 2.0, 0.0, 7.0]) == 0
+
+
 def test_who_finds_no_near_pool_goes_far():
     assert pool(0.3, takes=(0, 1, 0, 0, 1)) == 1
     assert pool(0.3, opened=(0, 1, 0, 0, 1)) == 1
