@@ -312,8 +312,8 @@ def table(played: Sequence[Mapping[str, Any]], every: Sequence[Site]) -> str:
     rows = [
         "### Changes that no test notices", "",
         "One change (cosmic-ray's) at each of so many places of the model, drawn at random; a test "
-        "must fail. Killed in per cent, with the 95 % interval of a sample; branches and lines that "
-        "the same tests take.", "",
+        "must fail. Killed in per cent, with the 95 % interval of a sample; branches and lines "
+        "that the same tests take.", "",
         "| package | places | changed | killed | hangs | not noticed | not run | killed, % | "
         "branches, % | lines, % |", "|---" * 10 + "|",
     ]  # fmt: skip
