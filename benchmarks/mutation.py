@@ -6,7 +6,8 @@ A site is an operator, a comparison, a number, a condition or a loop of voicesim
 or policy; cosmic-ray knows what it may become.  Sites are drawn at random and one change of each
 is played: the tests that run its line (by coverage, in the interpreted model) until one fails.  A
 change that no test notices survives; so does one of a line that no test runs.  What was played is
-kept in .mutation/, so that a run that was stopped goes on.
+kept in .mutation/, so that a run that was stopped goes on; with other sources or tests all begins
+anew, and the sample is another where the number of places is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import hashlib
 import json
 import multiprocessing
 import os
@@ -33,7 +35,6 @@ import numpy as np
 import yaml
 
 HOME = Path(__file__).parents[1]
-FOLDER = HOME / ".mutation"
 PACKAGES = ("engine", "listener", "policy")
 DECK = ("tests/engine", "tests/golden", "tests/listener", "tests/policy", "tests/session",
         "tests/cluster", "tests/oracles/test_laws.py", "tests/oracles/test_playback.py",
@@ -53,6 +54,18 @@ EQUALITY = "equal_to_the_last_bit"
 MOST_SECONDS = 80.0
 """Of tests (as the map timed them, under the tracer) that one change is played against, the fastest
 first; those of kernel and reference on random worlds always take part."""
+
+
+def _folder() -> Path:
+    """Where the map and what was played are kept, of these very sources and tests."""
+    digest = hashlib.sha256()
+    for place in (*(f"voicesim/{package}" for package in PACKAGES), "tests"):
+        for path in sorted((HOME / place).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return HOME / ".mutation" / digest.hexdigest()[:16]
+
+
+FOLDER = _folder()
 
 
 @dataclass(frozen=True)
@@ -368,7 +381,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    FOLDER.mkdir(exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     every = list(sites())
     chosen = drawn(every, options.sites, options.seed)
     for package in PACKAGES:
