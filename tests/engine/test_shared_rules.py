@@ -13,7 +13,7 @@ from voicesim.engine import asr_rules, card, cost, kinds
 from voicesim.engine.gauges import Gauges
 from voicesim.engine.profile import StepLoad, interpolate_table, step_load
 from voicesim.engine.spec import PoolSpec
-from voicesim.policy import admission, degradation
+from voicesim.policy import admission
 
 TIMES = (0.0, 0.003, 0.011, 0.7, 5.0)
 
@@ -121,7 +121,6 @@ def test_chunks_of_a_segment():
     ]  # fmt: skip
     assert asr_rules.chunks_until(2.0, 2.7, 0.5, 4) == 4
     assert asr_rules.chunks_until(0.0, 0.1 + 0.2, 0.1, 0) == 3  # though the sum is a bit more
-    assert asr_rules.frames_of_delay(0.5, 0.08) == 7
     assert asr_rules.audio_left(1.0 + 2e-9, 1.0)
     assert not asr_rules.audio_left(1.0 + 5e-10, 1.0)
 
@@ -135,21 +134,12 @@ def test_inside_the_window(a, b, length):
     assert asr_rules.inside(a, b, 2.0, 10.0) == length
 
 
-def test_what_a_rung_leaves():
-    assert [degradation.spoken(tokens, 0.5) for tokens in (1, 2, 3, 9)] == [1, 1, 1, 4]
-    assert degradation.prompt_left(100, 30, 20) == 70
-    assert degradation.prompt_left(100, 90, 20) == 21
-    assert degradation.prompt_left(10, 0, 20) == 10
-    assert degradation.prompt_left(100, 1, 20) == 99
-
-
 def test_a_place_where_there_is_room():
     live = np.array([4, 3, 1])
     every = np.ones(3, int)
     assert admission.place_with_room(live, every, 1, 4) == 1
     assert admission.place_with_room(live, every, 0, 4) == 2
     assert admission.LAG_WEIGHT == 1 / 16
-    assert admission.slack_of(11.0, 10.0, 3, 0.05, 0.2) == pytest.approx(0.65)
 
 
 def test_the_load_of_a_step():

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 from tests.engine.worlds import tape_of
@@ -23,38 +22,7 @@ from voicesim.policy.routing import (
     LEAST_STREAMS,
     POWER_OF_TWO,
     ROUND_ROBIN,
-    least_streams,
-    power_of_two,
-    round_robin,
 )  # fmt: skip
-
-
-def test_round_robin_skips_the_closed():
-    live, open_ = np.zeros(3, int), np.array([1, 0, 1])
-    assert [round_robin(live, open_, turn) for turn in range(4)] == [0, 2, 2, 0]
-    assert round_robin(live, np.zeros(3, int), 0) == -1
-
-
-def test_least_streams_takes_the_first_of_equals():
-    assert least_streams(np.array([2, 1, 1]), np.ones(3, int)) == 1
-    assert least_streams(np.array([2, 1, 1]), np.array([1, 0, 1])) == 2
-    assert least_streams(np.array([2, 1, 1]), np.zeros(3, int)) == -1
-
-
-def test_power_of_two_compares_two_distinct_replicas():
-    """u1 = 0.3 of 4 is replica 1; u2 = 0.5 of the 3 others is the second after it, replica 3."""
-    live = np.array([0, 5, 0, 4])
-    assert power_of_two(live, np.ones(4, int), 0.3, 0.5) == 3
-    assert power_of_two(np.array([0, 4, 0, 4]), np.ones(4, int), 0.3, 0.5) == 1
-    assert power_of_two(live, np.array([1, 1, 1, 0]), 0.3, 0.5) == 1
-    assert power_of_two(live, np.array([1, 0, 1, 0]), 0.3, 0.5) == 2
-    assert power_of_two(np.array([7]), np.array([1]), 0.9, 0.9) == 0
-    pairs = {
-        (int(u * 4), (int(u * 4) + 1 + int(v * 3)) % 4)
-        for u in np.arange(0.1, 1, 0.25) for v in np.arange(0.1, 1, 0.33)
-    }  # fmt: skip
-    assert len(pairs) == 12  # every ordered pair, none with itself
-    assert all(i != j for i, j in pairs)
 
 
 def test_admission_rules():

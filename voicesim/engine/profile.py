@@ -34,7 +34,7 @@ from scipy.interpolate import PchipInterpolator
 from voicesim import schemas
 from voicesim.engine import cost
 
-SCHEMA = "voicesim-profile/1"
+SCHEMA = schemas.current("profile")
 
 Origin = Literal["measured", "fitted", "prior", "assumed"]
 

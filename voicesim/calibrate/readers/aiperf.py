@@ -43,7 +43,8 @@ def read(path: Path) -> Measured:
         meta.whole("request_start_ns")
         start = int(meta.data["request_start_ns"])  # as a float it would lose its last digits
         if start > np.iinfo(np.int64).max:
-            raise meta.refuse("request_start_ns", "must be nanoseconds of this century")
+            what = f"found {start:g}; must be nanoseconds since 1970, of 63 bits at most"
+            raise meta.refuse("request_start_ns", what)
         if meta.whole("request_end_ns", default=float(start)) < float(start):
             raise meta.refuse("request_end_ns", "is before request_start_ns")
         found["start"].append(start)
