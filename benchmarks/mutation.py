@@ -16,6 +16,7 @@ import argparse
 import ast
 import contextlib
 import hashlib
+import importlib
 import json
 import multiprocessing
 import os
@@ -203,18 +204,11 @@ def drawn(all_sites: Sequence[Site], n: int, seed: int) -> list[tuple[Site, tupl
 
 def _preload() -> None:
     """What every test needs and no change touches, once for all forks."""
-    import hypothesis  # noqa: F401
-    import matplotlib.figure  # noqa: F401
-    import numba  # noqa: F401
-    import pandas  # noqa: F401
-    import pyarrow  # noqa: F401
-    import pydantic  # noqa: F401
-    import pytest  # noqa: F401
-    import scipy.optimize
-    import scipy.stats  # noqa: F401
-    import simpy  # noqa: F401
-    import typer  # noqa: F401
-    import yaml  # noqa: F401
+    for name in (
+        "hypothesis", "matplotlib.figure", "numba", "pandas", "pyarrow", "pydantic", "pytest",
+        "scipy.optimize", "scipy.stats", "simpy", "typer", "yaml",
+    ):  # fmt: skip
+        importlib.import_module(name)
 
 
 def play_all(chosen: Sequence[tuple[Site, tuple[str, int]]], jobs: int, log: Path) -> None:
@@ -255,7 +249,7 @@ def play_all(chosen: Sequence[tuple[Site, tuple[str, int]]], jobs: int, log: Pat
 
     def finish(entry: dict[str, Any], said: tuple[str, str], seconds: float) -> None:
         entry |= {"outcome": said[0], "by": said[1], "seconds": round(seconds, 1)}
-        if said[0] in ("fails", "hangs"):
+        if killed(entry):
             killers[entry["path"]][said[1]] += 1
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
